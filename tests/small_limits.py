@@ -57,6 +57,7 @@ class Limit(Enum):
     PARQUET_TOTALS_TEXT = ("tracekit.writers.parquet.MOST_TOTALS_TEXT",)
     PASTED_BLOCK_BYTES = ("tracekit.readers.printed.pasted._BLOCK_BYTES",)
     PATH_GAIN_CELLS = ("tracekit.analysis.critical_path._CELLS",)
+    PATH_GAIN_RUNS = ("tracekit.analysis.critical_path._MOST_RUNS",)
     PATH_GUESSED_PAUSES = ("tracekit.analysis.critical_path._MOST_GUESSED",)
     PATH_WAITS = ("tracekit.analysis.path_graph._MOST",)
     PATH_WAIT_PAIRS = ("tracekit.analysis.path_graph._MOST_PAIRS",)
@@ -65,7 +66,11 @@ class Limit(Enum):
     PERFETTO_BATCH_ROWS = ("tracekit.writers.perfetto.trace.BATCH_ROWS",)
     PERFETTO_CHUNK_BYTES = ("tracekit.writers.perfetto._packets.CHUNK_BYTES",)
     PERFETTO_ROWS_IN_MEMORY = ("tracekit.readers.perfetto.reader._CHUNK_ROWS",)
-    PERFETTO_SLICE_ROWS = ("tracekit.readers.perfetto._slices._PIECE_ROWS",)
+    PERFETTO_SLICE_ROWS = (
+        "tracekit.readers.packets.rows.PIECE_ROWS",
+        "tracekit.readers.perfetto._lanes.PIECE_ROWS",
+        "tracekit.readers.perfetto._slices.PIECE_ROWS",
+    )
     QUERY_CHECKED_ROWS = ("tracekit.queries._checks.CHECKED_ROWS",)
     RANKS_TOGETHER = ("tracekit.rank_summaries.MOST_TOGETHER",)
     RANK_VALUES = ("tracekit.rank_summaries._merge.MOST_VALUES",)

@@ -81,8 +81,9 @@ MAY: dict[str, set[str]] = {
         "arguments", "errors", "_version",
     },
     "cli": {
-        "agents", "rank_summaries", "comparison", "archive", "batch", "queries", "viewer", "doctor", "conversion",
-        "pipeline", "explanation", "formats", "inputs", "index.topology", "readers", "writers", "plugins", "views",
+        "agents", "rank_summaries", "comparison", "archive", "batch", "queries", "viewer", "doctor",
+        "conversion", "pipeline", "explanation", "formats", "inputs", "index.topology", "readers", "writers",
+        "plugins", "views",
         "compat", "render", "model", "options", "errors", "_version", "credentials", "safety",
         "recorder.launch",
     },

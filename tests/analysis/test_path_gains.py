@@ -61,7 +61,10 @@ def test_bounds_with_pauses_and_without_guesses_are_what_the_longest_path_says(
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_bounds_of_windows_with_doubts_of_all_kinds_are_what_the_longest_path_says(seed: int) -> None:
+def test_bounds_of_windows_with_doubts_of_all_kinds_are_what_the_longest_path_says(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    small(monkeypatch, Limit.PATH_GAIN_RUNS, 1 + seed % 8)
     with few_ns():
         for case in range(60 * seed, 60 * seed + 60):
             made, on, found, options = window(case)
@@ -105,6 +108,15 @@ def test_sets_that_are_evaluated_one_by_one_save_what_they_do_together(monkeypat
     for cells in (1, 2 * graph.nodes.starts.size, 4 * graph.nodes.starts.size):
         small(monkeypatch, Limit.PATH_GAIN_CELLS, cells)
         assert upper_bounds(graph, masks).tolist() == together
+
+
+def test_streams_that_many_threads_launch_onto_save_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = [build(made, on, found, **options) for made, on, found, options in map(window, range(100, 160))]
+    sets = [[graph.nodes.names == name for name in range(6)] for graph in graphs]
+    kept = [upper_bounds(graph, masks).tolist() for graph, masks in zip(graphs, sets, strict=True)]
+    small(monkeypatch, Limit.PATH_GAIN_RUNS, 1)
+    assert [upper_bounds(graph, masks).tolist() for graph, masks in zip(graphs, sets, strict=True)] == kept
+    assert any(any(gains) for gains in kept)
 
 
 def test_the_launches_of_two_threads_hold_one_stream() -> None:

@@ -524,8 +524,12 @@ def test_blocks_give_what_their_lines_give(
     assert fast.run.sources[0].facts == slow.run.sources[0].facts
 
 
+@pytest.mark.parametrize("block_bytes", [20_000, 1 << 24], ids=["many", "one"])
 @pytest.mark.parametrize("kind", TABLES)
-def test_most_of_a_long_table_is_read_by_blocks(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_most_of_a_long_table_is_read_by_blocks(
+    kind: str, block_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one block too, of which the first lines show the style of the numbers."""
     table, first = TABLES[kind], 1 if kind == "details" else 2
     body = [
         f'"{n * 3 + at // (len(table[first:]) // 3)}"{line[3:]}'
@@ -538,7 +542,7 @@ def test_most_of_a_long_table_is_read_by_blocks(kind: str, tmp_path: Path, monke
     of_lines = NcuLines.block
     monkeypatch.setattr(NcuLines, "block", lambda *args: taken.append(of_lines(*args)) or taken[-1])
     small(monkeypatch, Limit.NCU_HELD_LAUNCHES, 20)
-    small(monkeypatch, Limit.PASTED_BLOCK_BYTES, 20_000)
+    small(monkeypatch, Limit.PASTED_BLOCK_BYTES, block_bytes)
     trace = tracekit.read(path)
     assert sum(taken) > len(body) / 2
     assert len(rows_of(trace, "launches")) == 900

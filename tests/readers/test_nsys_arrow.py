@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 from pathlib import Path
 
 import _arrow_exports as made
@@ -140,6 +141,22 @@ def test_a_damaged_table_is_named(damage: str, tmp_path: Path) -> None:
     made.folder(database(DATABASES[0]), folder)
     DAMAGED[damage](folder)
     with pytest.raises(ParseError, match=r"table (NVTX_EVENTS|StringIds|CUPTI_ACTIVITY_KIND_KERNEL)"):
+        tracekit.read(folder)
+
+
+@pytest.mark.parametrize("table", ["NVTX_EVENTS", "StringIds", "TARGET_INFO_SYSTEM_ENV"])
+def test_texts_outside_of_their_table_are_refused(table: str, tmp_path: Path) -> None:
+    """The ends of texts in a stream of Arrow are numbers of the file, and nothing of Arrow checks them when reading."""
+    folder = tmp_path / "run_arwdir"
+    made.folder(database(DATABASES[0]), folder, "arrow")
+    path = folder / f"{table}.arrow"
+    whole = pa.ipc.open_stream(path).read_all()
+    texts = next(column for column in whole.columns if column.type == pa.string() and column.null_count < len(whole))
+    ends = texts.combine_chunks().buffers()[1].to_pybytes()[: 4 * (len(whole) + 1)]
+    data = path.read_bytes()
+    middle = data.index(ends) + 4 * (len(whole) // 2)
+    path.write_bytes(data[:middle] + struct.pack("<i", 1 << 24) + data[middle + 4 :])
+    with pytest.raises(ParseError, match=f"table {table}"):
         tracekit.read(folder)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import _text_summaries as made
 import pytest
-from support import read_sample, sample
+from support import read_sample, run_command, sample
 
 import tracekit
 from tracekit.errors import UnknownFormatError
@@ -17,6 +17,10 @@ from tracekit.errors import UnknownFormatError
 
 def rows(trace: tracekit.Trace) -> list[dict[str, Any]]:
     return [{**row, "args": json.loads(row["args"] or "{}")} for row in trace.totals.to_pylist()]
+
+
+def of(name: str, grouping: str) -> dict[str, object]:
+    return {"grouping": grouping, "frames": [name], "callers": "unknown"}
 
 
 def totals(text: str, tmp_path: Path) -> list[dict[str, Any]]:
@@ -31,7 +35,8 @@ def test_functions_have_their_cpu_time_and_their_whole_name() -> None:
     assert found.keys() == {name for name, _, _ in wanted}
     for name, full, time in wanted:
         row = found[name]
-        assert (row["total_ns"], row["section"], row["kind"]) == (time * 1000, "Function", "other")
+        assert (row["total_ns"], row["section"], row["kind"]) == (time * 1000, "samples", "other")
+        assert (row["args"]["grouping"], row["args"]["frames"]) == ("Function", [name])
         assert row["raw_name"] == (full if full != name else None)
         assert row["args"]["Instructions Retired"] == time * 2200
         assert row["args"]["CPU Time:Spin Time"] == float(f"{time // 10 / 1e6:f}")
@@ -59,16 +64,68 @@ def test_a_top_down_tree_has_the_own_times_that_add_up() -> None:
     assert found[0]["args"]["CPU Time:Total"] == 100.0  # a share
 
 
-def test_a_summary_has_times_values_and_facts() -> None:
+def test_a_summary_has_metrics_of_the_run_and_facts() -> None:
     trace = read_sample("vtune-csv/summary.csv")
-    found = {row["name"]: row for row in rows(trace)}
-    assert found["Elapsed Time"]["total_ns"] == 149_771_137_000
-    assert (found["Spin Time"]["total_ns"], found["Spin Time"]["args"]["level"]) == (3_500_000_000, 2)
-    assert (found["CPI Rate"]["value_avg"], found["CPI Rate"]["total_ns"]) == (0.66547, None)
+    found = {row["args"]["metric"]: row for row in rows(trace)}
+    assert {(row["section"], row["name"], row["total_ns"]) for row in rows(trace)} == {("metrics", "the run", None)}
+    elapsed = found["Elapsed Time"]
+    assert (elapsed["value_avg"], elapsed["unit"], elapsed["value_text"]) == (149.771137, "s", "149.771137")
+    assert found["Spin Time"]["args"]["level"] == 2
+    assert found["CPI Rate"]["value_avg"] == 0.66547
     assert found["Effective CPU Utilization(%)"]["unit"] == "%"
     assert "DRAM, GB/sec" not in found
-    assert trace.run.sources[0].facts["command"] == "./app 40"
+    facts = trace.run.sources[0].facts
+    assert (facts["command"], facts["elapsed_ns"]) == ("./app 40", 149_771_137_000)
     assert trace.ledgers[0].facts == 2
+
+
+def test_metrics_of_a_run_are_not_added_up() -> None:
+    """Elapsed time and the CPU time of all cores are of one run: their sum is nothing."""
+    shown = run_command("summary", sample("vtune-csv/summary.csv")).stdout
+    assert "The run took 149.8 s" in shown
+    assert "Metrics of the run as a whole" in shown
+    assert "CPU Time" in shown
+    overview = tracekit.view(read_sample("vtune-csv/summary.csv"), "overview")
+    assert not overview.tables
+
+
+@pytest.mark.parametrize(("name", "seed"), [("hotspots.csv", 9), ("top-down.tsv", 10)])
+def test_functions_are_shown_first_by_their_own_time(name: str, seed: int) -> None:
+    shown = run_command("summary", sample(f"vtune-csv/{name}")).stdout
+    first = max(made.vtune_functions(random.Random(seed)), key=lambda each: each[2])
+    assert "itself takes" in shown.splitlines()[0]
+    (table,) = tracekit.view(read_sample(f"vtune-csv/{name}"), "samples").tables
+    assert (table.column("name").values[0], table.column("self").values[0]) == (first[0], first[2] * 1000)
+
+
+def test_the_total_of_a_function_is_known_only_where_its_callers_are() -> None:
+    flat, tree = (
+        tracekit.view(read_sample(f"vtune-csv/{name}"), "samples") for name in ("hotspots.csv", "top-down.tsv")
+    )
+    assert "total" not in [column.name for column in flat.tables[0].columns]
+    assert (len(flat.figures), len(tree.figures)) == (0, 1)
+    own = {name: time * 1000 for name, _, time in made.vtune_functions(random.Random(10))}
+    below = {name: sum(list(own.values())[place:]) for place, name in enumerate(own)}
+    table = tree.tables[0]
+    assert dict(zip(table.column("name").values, table.column("total").values, strict=True)) == below
+
+
+def test_siblings_of_a_tree_have_their_own_callers(tmp_path: Path) -> None:
+    lines = ["Function Stack\tCPU Time:Total\tCPU Time:Self\tModule"]
+    lines += ["main\t6\t1\ta", " f\t3\t1\ta", "  g\t2\t2\ta", " g\t2\t2\ta", "other\t4\t4\tb"]
+    found = totals("\n".join(lines) + "\n", tmp_path)
+    assert [row["args"]["frames"] for row in found] == [
+        ["main"],
+        ["main", "f"],
+        ["main", "f", "g"],
+        ["main", "g"],
+        ["other"],
+    ]
+
+
+def test_a_tree_without_own_times_has_no_sums(tmp_path: Path) -> None:
+    found = totals("Call Stack\tCPU Time\tModule\nmain\t6\ta\n f\t5\ta\n", tmp_path)
+    assert ["frames" in row["args"] for row in found] == [False, False]
 
 
 @pytest.mark.parametrize("delimiter", [",", "\t", ";", "|", "^"])
@@ -77,19 +134,17 @@ def test_any_delimiter_and_a_printed_unit_are_read(delimiter: str, suffix: str, 
     lines = [["Function", "Module", "CPU Time"], ["main", "a.out", f"12.345{suffix}"], ["f", "b.so", f"0{suffix}"]]
     found = totals("".join(delimiter.join(cells) + "\n" for cells in lines), tmp_path)
     assert [(row["name"], row["total_ns"], row["args"]) for row in found] == [
-        ("main", 12_345_000_000, {"Module": "a.out"}),
-        ("f", 0, {"Module": "b.so"}),
+        ("main", 12_345_000_000, {"Module": "a.out", **of("main", "Function, Module")}),
+        ("f", 0, {"Module": "b.so", **of("f", "Function, Module")}),
     ]
 
 
 def test_a_table_of_several_groupings_is_named_by_the_finest(tmp_path: Path) -> None:
     text = "Process\tModule\tFunction\tCPU Time:Self\nrun\tlibc.so\tread\t1.5\nrun\t\t[Unknown]\t0.25\n"
     found = totals(text, tmp_path)
-    assert [(row["section"], row["name"], row["total_ns"]) for row in found] == [
-        ("Process, Module, Function", "read", 1_500_000_000),
-        ("Process, Module, Function", "[Unknown]", 250_000_000),
-    ]
-    assert found[0]["args"] == {"Process": "run", "Module": "libc.so"}
+    assert [(row["name"], row["total_ns"]) for row in found] == [("read", 1_500_000_000), ("[Unknown]", 250_000_000)]
+    grouping = of("read", "Process, Module, Function")
+    assert found[0]["args"] == {"Process": "run", "Module": "libc.so", **grouping}
 
 
 def test_task_types_are_ranges_of_the_user(tmp_path: Path) -> None:

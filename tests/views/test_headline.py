@@ -417,7 +417,7 @@ def test_every_figure_is_one_of_the_tables(name: str) -> None:
                   for row in cells(made, s["view"], t["name"])]  # fmt: skip
         for each in found["top"]["names"]:
             names = (each["name"], each["name"].rpartition(", ")[0])
-            mine = [row for row in quoted if str(row.get("name") or "(no name)") in names]
+            mine = [row for row in quoted if str(row.get("name") or row.get("kind") or "(no name)") in names]
             assert (each["ns"], each["calls"]) in [(row[found["top"]["column"]], row.get("calls")) for row in mine]
     listed = [row for s in made["sections"] if s["view"] == "findings" for row in s.get("findings", [])]
     assert [(row["rule"], row["saving_ns"]) for row in found["findings"]] == [
@@ -504,7 +504,10 @@ def test_a_table_of_allocations_without_a_peak_has_no_peak(tmp_path: Path) -> No
     whole = (SAMPLES / "paddle-summary/paddle3-memory.txt").read_text(encoding="utf-8")
     (tmp_path / "memory.txt").write_text(whole[whole.index("-----Memory Summary") :], encoding="utf-8")
     found = headline(tracekit.summary(tracekit.read(tmp_path / "memory.txt")))
-    assert (found.figure, found.quoted) == (None, ())
+    assert found.figure is None
+    assert [table.view for table in found.quoted] == ["memory"]
+    assert found.opening is not None
+    assert "eak" not in found.opening.sentence
 
 
 def chrome(path: Path, *events: dict[str, Any]) -> Headline:
@@ -568,3 +571,19 @@ def test_ranges_of_threads_alone_keep_their_title(tmp_path: Path) -> None:
     found = chrome(tmp_path / "run.json", {"ph": "X", "name": "parse", "tid": 2, "ts": 0, "dur": 5})
     assert found.top is not None
     assert (found.top.title, found.top.column, found.below) == ("user ranges", "self", None)
+
+
+def test_kinds_come_first_where_nothing_else_has_a_name_and_a_time() -> None:
+    """A simulation of a cluster has nodes without threads: what they are is known, and how long they take."""
+    found = headline(tracekit.summary(read_sample("chakra/simulated.et")))
+    assert listed(found.top) == [("communication", 590_000, 3), ("operator", 100_000, 1)]
+    assert found.opening is not None
+    assert "communication takes 86 % of the time of all kinds." in found.opening.sentence
+
+
+def test_sizes_without_times_are_shown_with_their_largest() -> None:
+    made = headline(tracekit.summary(read_sample("nsys-recipe-csv/cuda_gpu_mem_size_sum.rank_stats_by_device.csv")))
+    (table,) = made.quoted
+    assert table.view == "memory_manipulation"
+    sizes = next(column.values for column in table.columns if column.unit is Unit.BYTES)
+    assert list(sizes) == sorted(sizes, reverse=True)

@@ -107,10 +107,18 @@ def reads_well(opening: Opening | None) -> None:
     assert not re.search(r"\bNone\b|\bnan\b|\binf\b|  |\.\.$|: \.|[{}]owner|\( ", text.replace("...", "")), text
 
 
+def keeps_its_word(headline: Headline) -> None:
+    """What the opening announces is there."""
+    assert headline.opening is not None
+    if headline.opening.meaning.endswith("is below."):
+        assert headline.quoted or headline.top, headline.opening
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_every_sample_has_a_sentence_with_the_numbers_of_its_headline(name: str) -> None:
     headline = headline_of(name)
     reads_well(headline.opening)
+    keeps_its_word(headline)
     numbers_are_those_of(headline)
 
 
@@ -124,6 +132,7 @@ def test_every_public_profile_has_a_sentence_with_the_numbers_of_its_headline(fo
             headline = tracekit.summary(tracekit.read(path)).headline
             if headline is not None:
                 reads_well(headline.opening)
+                keeps_its_word(headline)
                 numbers_are_those_of(headline)
                 read += 1
     assert read

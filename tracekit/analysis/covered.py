@@ -12,7 +12,7 @@ import numpy as np
 
 from tracekit.analysis.segments import order_by_lane, run_starts
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model.arrow import I64, Codes, Mask
+from tracekit.model.arrow import I64, Codes, Mask, Rows
 
 __all__ = ["Covers", "covers"]
 
@@ -36,7 +36,7 @@ class Covers:
     counts: I64
 
 
-def covers(lanes: I64, starts: I64, durations: I64, names: Codes, launches: Codes) -> Covers:
+def covers(lanes: Rows, starts: I64, durations: Rows, names: Codes, launches: Codes) -> Covers:
     """Return the ranges that last over at least two whole later ones of their lane, which cannot be.
 
     All arrays have shape (n,), ns. names: a code each. launches: ranges of one launch (the nodes of a graph, a kernel
@@ -71,7 +71,7 @@ def covers(lanes: I64, starts: I64, durations: I64, names: Codes, launches: Code
     return Covers(places, found[places])
 
 
-def _crossed(lanes: I64, starts: I64, durations: I64) -> I64:
+def _crossed(lanes: Rows, starts: I64, durations: Rows) -> I64:
     """Return the ranges that overlap another one of their lane, by lane and start.
 
     A range that starts when all before it have ended, and ends before the next one starts, lies within none and lasts
@@ -90,7 +90,7 @@ def _crossed(lanes: I64, starts: I64, durations: I64) -> I64:
     return rows[np.append(early, False) | np.append(False, early)] if early.any() else rows[:0]
 
 
-def _counts(lanes: I64, starts: I64, ends: I64, reach: I64, launches: Codes) -> I64:
+def _counts(lanes: Rows, starts: I64, ends: I64, reach: I64, launches: Codes) -> I64:
     """Return for each range the later ones that lie within it; one that lies within several is of the last to end."""
     n = starts.size
     if n < 2:
@@ -112,7 +112,7 @@ def _counts(lanes: I64, starts: I64, ends: I64, reach: I64, launches: Codes) -> 
     return np.bincount(before[inside], minlength=n)
 
 
-def _rare(lanes: I64, names: Codes, timed: Mask, covering: Mask) -> Mask:
+def _rare(lanes: Rows, names: Codes, timed: Mask, covering: Mask) -> Mask:
     """Return for each range whether few ranges of its lane last over others, and not all those of its name."""
     _, lane = np.unique(lanes, return_inverse=True)
     size, bad = np.bincount(lane[timed], minlength=lane.size), np.bincount(lane[covering], minlength=lane.size)
@@ -124,7 +124,7 @@ def _rare(lanes: I64, names: Codes, timed: Mask, covering: Mask) -> Mask:
     return rare
 
 
-def _rounding(starts: I64, durations: I64) -> I64:
+def _rounding(starts: I64, durations: Rows) -> I64:
     """Return how far each start may have been rounded, ns: 0 where times are whole ns.
 
     Printed times have so many digits that later ones are coarser, so starts of equal length are looked at together.

@@ -25,10 +25,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from enum import IntEnum
+from itertools import pairwise
 
 import numpy as np
 
 from tracekit.analysis.path_graph import PathDevice, PathHost, PathNodes, PathPart, Waits, build_nodes, in_order
+from tracekit.analysis.segments import Index, distinct, run_starts
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Codes, Mask, Numbers
 
@@ -179,21 +181,20 @@ def _of_streams(nodes: PathNodes, ready: I64) -> Doubts:
 # Upper bounds for `critical_path.upper_bounds`: a graph ends this much earlier when some of its nodes take no time.
 #
 # gain(v) = own time, if v takes none, + the least over its edges of (gain(tail) + slack). Along a chain, with P the
-# running sum of slacks and own times, gain - P is a running minimum of the gains that come in from other chains, so a
-# stretch of a chain takes one call of numpy. Waits are evaluated in order of their heads: then no wait needs a later
-# one.
-# On host threads only the nodes that other chains depend on are kept. Doubts (`_path_doubts`) are taken in the same
-# order; there the running minimum of a chain breaks off and begins anew.
+# running sum of slacks and own times, gain - P is a running minimum of the gains that come in from other chains. So it
+# is evaluated at stops alone: nodes into which a wait or a doubt comes, and a few between them. What a stop reads is
+# the same for all sets. It is found once, and a loop over the stops adds and compares. Stops are in order of start:
+# then none reads a later one.
 
 
 _NEVER = 1 << 60
 """More than any gain: marks a missing edge."""
 SHORT_PAUSE = 50_000
 """ns: a pause between two nodes of a chain that take no time is theirs if it is no longer."""
-_CELLS = 1 << 19
-"""Kept nodes times sets evaluated at once: bounds the memory."""
-_MANY_DOUBTS = 1000
-"""With so many doubts, eight times as many sets are evaluated at once."""
+_CELLS = 1 << 22
+"""Inputs of all stops times sets evaluated at once: bounds the memory."""
+_MOST_RUNS = 8
+"""Runs of launches that a stop reads on its own chain: behind so many there is another stop."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -292,11 +293,10 @@ def gains(graph: Contracted, masks: Sequence[Numbers], *, pauses: bool, longest:
     masks: true for the nodes of a set, or the ns by which each node would be shorter. pauses: short ones between two
     nodes of a set that follow each other on a chain take no time either. longest: of these, ns; None: SHORT_PAUSE.
     """
-    # Doubts are evaluated one by one, which takes as long for many sets as for one: 8 times the cells are 60 MB more.
-    cells = _CELLS if graph.sure.size < _MANY_DOUBTS else 8 * _CELLS
-    at_once = max(1, cells // max(graph.kept.size, 1))
+    plan = _GainPlan.of(graph)
+    at_once = max(1, _CELLS // plan.sources.size)
     between = _short_pauses(graph, SHORT_PAUSE if longest is None else longest) if pauses else None
-    parts = [_Evaluation(graph, masks[i : i + at_once], between).result() for i in range(0, len(masks), at_once)]
+    parts = [plan.gains(masks[i : i + at_once], between) for i in range(0, len(masks), at_once)]
     return np.concatenate(parts)
 
 
@@ -309,24 +309,206 @@ def _short_pauses(graph: Contracted, longest: int) -> I64:
     return pause
 
 
-class _Evaluation:
-    """One evaluation: `rel` is gain - P of the kept nodes, shape (n, k); `done` how far each chain is evaluated.
+_LAG_STAYS, _LAG_GOES, _CANDIDATE = 0, 1, 2
+"""Groups of what a stop reads: what is known, with the lag of the binding edge and without it, and each candidate."""
 
-    P is the running sum of slacks and own times. It and own times are kept where an edge needs them alone: `called` is
-    what a launch adds to `rel` of its call, and the others belong to heads, waits, candidates and last nodes.
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Reads:
+    """The gains that stops read, shape (r,), in order of the stop and of its groups.
+
+    stops: the number of the stop that reads. groups: as above; _CANDIDATE + 1 for the next candidate. nodes: what is
+    read. slacks: added to it. of_chain: 1 for a node of the stop's own chain, whose gain - P is read. own: 1 for the
+    node of the stop itself, which depends on the stop before it.
     """
 
-    def __init__(self, graph: Contracted, masks: Sequence[Numbers], pauses: I64 | None) -> None:
-        self.graph = graph
-        count, sets = graph.kept.size, len(masks)
-        begins, has_launch = graph.bounds[:-1], graph.launch >= 0
-        launches, kept_pauses = graph.launch[has_launch], None if pauses is None else pauses[graph.kept]
-        self.called = np.full((count, sets), _NEVER, np.int64)
-        self.heads_less, self.begins_less = (np.empty((at.size, sets), np.int64) for at in (graph.heads, begins))
-        self.heads_launch = graph.launch[graph.heads]
-        places = graph.tails, graph.candidates, self.heads_launch, graph.last
-        sums_at = [np.empty((at.size, sets), np.int64) for at in places]
-        self.tail_sums, self.candidate_sums, self.launch_sums, self.last_sums = sums_at
+    stops: I64
+    groups: I64
+    nodes: I64
+    slacks: I64
+    of_chain: I64
+    own: I64
+
+    @classmethod
+    def of(cls, graph: Contracted, stops: I64) -> _Reads:
+        """Return what stops read. stops: their nodes, by number; the number behind them reads the last nodes."""
+        number = np.full(graph.kept.size, -1, np.int64)
+        number[stops] = np.arange(stops.size)
+        doubt_of = np.full(graph.kept.size, -1, np.int64)
+        doubt_of[graph.heads] = graph.doubt
+        lags, sure = np.append(graph.lags, -1), np.append(graph.sure, False)  # the last ones: a head without a doubt
+        parts: list[tuple[I64, ...]] = []
+
+        def add(
+            stop: I64, group: I64 | int, node: I64, slack: I64, *, of_chain: bool = False, own: bool = False
+        ) -> None:
+            every = np.zeros_like(stop)
+            parts.append((stop, every + group, node, slack, every + of_chain, every + own))
+
+        def add_known(head: I64, node: I64, slack: I64, *, of_chain: bool = False) -> None:
+            doubt = doubt_of[head]
+            # The binding edge has no slack: its lag is what the wait may have filled.
+            held: I64 = np.where(slack > 0, slack, lags[doubt])
+            in_sum = slack * of_chain  # P has the slack of a chain already
+            stays, waits = ~sure[doubt], lags[doubt] >= 0
+            add(number[head[stays]], _LAG_STAYS, node[stays], (slack - in_sum)[stays], of_chain=of_chain)
+            add(number[head[waits]], _LAG_GOES, node[waits], (held - in_sum)[waits], of_chain=of_chain)
+
+        plain = stops[doubt_of[stops] < 0]
+        add(number[plain], _LAG_STAYS, plain, np.zeros_like(plain), of_chain=True, own=True)
+        doubtful, doubt = graph.heads[graph.doubt >= 0], graph.doubt[graph.doubt >= 0]
+        follows = doubtful[doubtful > graph.bounds[graph.chain[doubtful]]]
+        add_known(follows, follows - 1, graph.chain_slack[graph.kept[follows]], of_chain=True)
+        launched = doubtful[graph.launch[doubtful] >= 0]
+        add_known(launched, graph.launch[launched], graph.launch_slack[launched])
+        by_number = np.argsort(graph.heads)  # waits are in order of the node, and so of all heads with any
+        waits = (graph.highs - graph.lows)[by_number]
+        add_known(np.repeat(graph.heads[by_number], waits), graph.tails, graph.slacks)
+        count = np.diff(graph.doubt_first)[doubt]
+        place = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+        candidates = graph.candidates[np.repeat(graph.doubt_first[doubt], count) + place]
+        add(np.repeat(number[doubtful], count), _CANDIDATE + place, candidates, np.zeros_like(place))
+        add(np.full_like(graph.last, stops.size), _LAG_STAYS, graph.last, graph.last_slack)
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        order = np.lexsort((columns[1], columns[0]))
+        return cls(*(column[order] for column in columns))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _GainPlan:
+    """The reads of each stop, made of earlier stops and of what each set adds to their gains.
+
+    launched: nodes with a launch; runs: where runs begin among them. Nodes of a run are read together, and their calls
+    follow the same stop. origins: the chain of each call that follows no stop, else -1. heads: the node of the stop
+    that reads, for each of `reads`; -1 for the last.
+
+    The inputs of a read are the stop before its node, and the runs between them. reads_of: the read of each input.
+    sources: its stop, 1 and more, 0 for none. addends: what each set adds to it: 0 for nothing, then the runs, then the
+    begins of chains. firsts: where the inputs of each stop begin, and where the last end. groups: where groups begin
+    among the inputs of their stop; group_firsts: where those of each stop begin.
+    """
+
+    graph: Contracted
+    launched: I64
+    runs: Index
+    origins: I64
+    reads: _Reads
+    heads: I64
+    reads_of: I64
+    sources: I64
+    addends: I64
+    firsts: list[int]
+    groups: I64
+    group_firsts: list[int]
+
+    @classmethod
+    def of(cls, graph: Contracted) -> _GainPlan:
+        """Return the plan of a graph."""
+        begins, chain = graph.bounds[:-1], graph.chain
+        launched = np.flatnonzero(graph.launch >= 0)
+        calls = graph.launch[launched]
+        launching = np.zeros(begins.size, np.bool_)
+        launching[chain[launched]] = True
+
+        def behind(stops: I64, nodes: I64, begin: I64) -> I64:
+            """Return the place of the last stop up to each node, -1 for none. begin: of the node's chain."""
+            is_stop = np.zeros(graph.kept.size, np.bool_)
+            is_stop[stops] = True
+            place = np.append(np.cumsum(is_stop) - 1, -1)[nodes]  # before the first node, which is -1, there is none
+            return np.where(np.append(stops, -1)[place] >= begin, place, -1)
+
+        # On a chain that launches reach, a call is a stop. On others gain - P stays as it is from one head to the next.
+        stops = distinct(np.concatenate((graph.heads, calls[launching[chain[calls]]])), graph.kept.size)
+        call_stop = behind(stops, calls, begins[chain[calls]])
+        origins = np.where(call_stop < 0, chain[calls], -1)
+        is_read = np.zeros(graph.kept.size, np.bool_)
+        for nodes in (stops, np.maximum(graph.heads - 1, 0), graph.tails, graph.candidates, graph.last):
+            is_read[nodes] = True
+        is_read[graph.bounds[1:] - 1] = True
+        read_before: I64 = (np.cumsum(is_read) - is_read)[launched]
+        starts = np.ones(calls.size, np.bool_)
+        for each in (read_before, call_stop, origins):
+            starts[1:] &= each[1:] == each[:-1]
+        starts[1:] ^= True
+        runs = np.flatnonzero(starts)
+        first, last = launched[runs], launched[np.append(runs[1:], calls.size)[: runs.size] - 1]
+        # Another stop behind each so many runs, that none reads more.
+        since = run_starts(chain[first] + begins.size * behind(stops, first, begins[chain[first]]))
+        number = np.arange(runs.size) - np.repeat(since, np.diff(np.append(since, runs.size)))
+        more = last[number % _MOST_RUNS == _MOST_RUNS - 1]
+        stops = distinct(np.concatenate((stops, more)), graph.kept.size)
+
+        kept = graph.kept[stops]
+        order = np.lexsort((stops, graph.ends[kept], graph.starts[kept]))
+        rank = np.zeros(stops.size + 1, np.int64)
+        rank[order] = np.arange(1, stops.size + 1)
+        reads = _Reads.of(graph, stops[order])
+        begin = begins[chain[reads.nodes]]
+        stop = behind(stops, reads.nodes - reads.own, begin)
+        low = np.searchsorted(first, np.where(stop < 0, begin, np.append(stops, 0)[stop] + 1))
+        count = 1 + np.searchsorted(first, reads.nodes, "right") - low
+        firsts = np.cumsum(count) - count
+        reads_of = np.repeat(np.arange(count.size), count)
+        run = np.arange(reads_of.size) - (firsts + 1 - low)[reads_of]
+        call_stop = behind(stops, calls[runs], begins[chain[calls[runs]]])
+        sources, addends = np.append(rank[call_stop], 0)[run], run + 1
+        sources[firsts] = rank[stop]
+        addends[firsts] = np.where(stop < 0, 1 + runs.size + chain[reads.nodes], 0)
+
+        of_stop = np.append(np.searchsorted(reads.stops, np.arange(stops.size + 1)), count.size)
+        fresh = np.flatnonzero(np.append(True, np.diff(reads.groups) | np.diff(reads.stops)))
+        stop_firsts = np.append(firsts, reads_of.size)[of_stop]
+        return cls(
+            graph,
+            launched,
+            runs,
+            origins,
+            reads,
+            np.append(stops[order], -1)[reads.stops],
+            reads_of,
+            sources,
+            addends,
+            stop_firsts.tolist(),
+            firsts[fresh] - stop_firsts[reads.stops[fresh]],
+            np.searchsorted(fresh, of_stop).tolist(),
+        )
+
+    def gains(self, masks: Sequence[Numbers], pauses: I64 | None) -> I64:
+        """Return how much earlier the last node ends for each set. pauses: ns before each node that may go with it."""
+        added = self._added(masks, pauses)
+        rel = np.zeros((len(self.firsts), len(masks)), np.int64)  # gain - P of the stops, from 1 on
+        groups_of_stop = zip(pairwise(self.firsts), pairwise(self.group_firsts), *self._lag_groups(), strict=True)
+        for stop, ((low, high), (first, last), stays, goes) in enumerate(groups_of_stop, 1):
+            came = rel.take(self.sources[low:high], axis=0)
+            came += added[low:high]
+            if last - first == 1:
+                np.minimum.reduce(came, axis=0, out=rel[stop])
+                continue
+            least = np.minimum.reduceat(came, self.groups[first:last], axis=0)
+            gain = least[-1] if last - first == stays + goes + 1 else least[stays + goes :].max(axis=0)
+            # max(R, min(K, C)), see Dependencies that no row names
+            if goes:
+                np.minimum(gain, least[stays], out=gain)
+            if stays:
+                np.maximum(gain, least[0], out=gain)
+            rel[stop] = gain
+        gain_of_set: I64 = rel[-1]
+        return gain_of_set
+
+    def _lag_groups(self) -> tuple[list[int], list[int]]:
+        """Return how many groups _LAG_STAYS and _LAG_GOES each stop has: 0 or 1."""
+        both = np.zeros((2, len(self.firsts) - 1), np.int64)
+        for group, of_stop in zip((_LAG_STAYS, _LAG_GOES), both, strict=True):
+            of_stop[self.reads.stops[self.reads.groups == group]] = 1
+        return both[0].tolist(), both[1].tolist()
+
+    def _added(self, masks: Sequence[Numbers], pauses: I64 | None) -> I64:
+        """Return what each set adds to each input."""
+        graph, reads = self.graph, self.reads
+        begins, calls, slack = graph.bounds[:-1], graph.launch[self.launched], graph.launch_slack[self.launched]
+        from_begin = np.flatnonzero(self.origins >= 0)
+        kept_pauses = None if pauses is None else pauses[graph.kept]
+        added = np.empty((self.sources.size, len(masks)), np.int64)
         kept_ns = np.empty_like(graph.ends)
         for k, mask in enumerate(masks):  # fresh memory for each set would cost more than the sums
             given, free = np.asarray(mask), np.zeros(kept_ns.size, np.bool_)
@@ -345,167 +527,14 @@ class _Evaluation:
             np.cumsum(kept_ns, out=kept_ns)
             sums = kept_ns[graph.kept]
             own -= sums
-            self.called[has_launch, k] = own[has_launch] + sums[launches] + graph.launch_slack[has_launch]
-            self.heads_less[:, k], self.begins_less[:, k] = own[graph.heads], own[begins]
-            for at, sums_of in zip(places, sums_at, strict=True):
-                sums_of[:, k] = sums[at]
-        # What launches nothing waits for has its own place behind the others, which adds nothing.
-        self.rel = np.empty((count + 1, sets), np.int64)
-        self.rel[count] = 0
-        self.caller = np.where(has_launch, graph.launch, count)
-        self.done = begins.tolist()
-        self.begins = begins.tolist()
-        self.anchored = graph.anchored[begins].tolist()
-        self.has_launches = np.logical_or.reduceat(has_launch, begins).tolist()
-        of = graph.chain[graph.launch]
-        least = np.minimum.reduceat(np.where(has_launch, of, begins.size), begins)
-        most = np.maximum.reduceat(np.where(has_launch, of, -1), begins)
-        self.sources = np.where(least == most, most, -1).tolist()
-
-    def result(self) -> I64:
-        graph, done, rel = self.graph, self.done, self.rel
-        head_chains, doubts = graph.chain[graph.heads].tolist(), graph.doubt.tolist()
-        tail_chains, tails = graph.chain[graph.tails].tolist(), graph.tails.tolist()
-        lows, highs = graph.lows.tolist(), graph.highs.tolist()
-        doubtful = _DoubtfulHeads.of(graph, self.heads_launch)
-        for i, head in enumerate(graph.heads.tolist()):
-            low, high = lows[i], highs[i]
-            for j in range(low, high):
-                if tails[j] >= done[tail_chains[j]]:
-                    self._advance(tail_chains[j], tails[j])
-            if doubts[i] >= 0:
-                self._doubt(doubtful, i, head_chains[i], head, low, high, doubts[i])
-                continue
-            came = rel[graph.tails[low:high]]
-            came += self.tail_sums[low:high]
-            came += graph.slacks[low:high, None]
-            self._advance(head_chains[i], head, came.min(axis=0) + self.heads_less[i])
-        for chain, node in zip(graph.chain[graph.last].tolist(), graph.last.tolist(), strict=True):
-            self._advance(chain, node)
-        gain: I64 = (rel[graph.last] + self.last_sums + graph.last_slack[:, None]).min(axis=0)
-        return gain
-
-    def _doubt(
-        self, doubtful: _DoubtfulHeads, place: int, chain: int, head: int, low: int, high: int, doubt: int
-    ) -> None:
-        """Evaluate a chain up to a node that perhaps waited for one of several others. low, high: its waits."""
-        graph, rel, done = self.graph, self.rel, self.done
-        less = self.heads_less[place]
-        came = list[tuple[I64, int]]()
-        if head > self.begins[chain]:
-            self._advance(chain, head - 1)
-            slack = doubtful.chain_slack[place]
-            # The sums hold the slack already.
-            before = rel[head - 1] - less
-            before -= slack
-            came.append((before, slack))
-        launch = doubtful.launch[place]
-        if launch >= 0:
-            self._advance(doubtful.launch_chain[place], launch)
-            came.append((rel[launch] + self.launch_sums[place], doubtful.launch_slack[place]))
-        for j in range(low, high):
-            came.append((rel[graph.tails[j]] + self.tail_sums[j], int(graph.slacks[j])))
-        first, last = doubtful.first[doubt], doubtful.first[doubt + 1]
-        for j in range(first, last):
-            if doubtful.candidates[j] >= done[doubtful.candidate_chains[j]]:
-                self._advance(doubtful.candidate_chains[j], doubtful.candidates[j])
-        if first == last:
-            least = np.zeros_like(less)
-        elif last == first + 1:
-            least = rel[doubtful.candidates[first]] + self.candidate_sums[first]
-        else:
-            gains_of = rel[graph.candidates[first:last]]
-            gains_of += self.candidate_sums[first:last]
-            least = gains_of.max(axis=0)
-        lag = doubtful.lags[doubt]
-        if lag >= 0:
-            # The binding edge has no slack: its lag is what the wait may have filled.
-            for each, slack in came:
-                np.minimum(least, each + (slack or lag), out=least)
-        if not doubtful.sure[doubt] and came:
-            stays = came[0][0] + came[0][1]
-            for each, slack in came[1:]:
-                np.minimum(stays, each + slack, out=stays)
-            np.maximum(least, stays, out=least)
-        np.add(least, less, out=rel[head])
-        done[chain] = head + 1
-
-    def _advance(self, chain: int, to: int, came: I64 | None = None) -> None:
-        """Evaluate a chain up to a node, it included.
-
-        came: the least gain that waits bring to that last node, with P taken off.
-        """
-        at = self.done[chain]
-        if to < at:
-            return
-        if self.has_launches[chain]:
-            self._advance_callers(self.sources[chain], at, to + 1)
-        self.done[chain] = to + 1
-        rel = self.rel[at : to + 1]
-        before: I64 | None = None
-        if at > self.begins[chain]:
-            before = self.rel[at - 1]
-        elif self.anchored[chain]:
-            before = self.begins_less[chain]
-        if self.has_launches[chain]:
-            np.add(self.rel[self.caller[at : to + 1]], self.called[at : to + 1], out=rel)
-            if before is not None:
-                np.minimum(rel[0], before, out=rel[0])
-            if came is not None:
-                np.minimum(rel[-1], came, out=rel[-1])
-            if to > at:
-                np.minimum.accumulate(rel, axis=0, out=rel)
-            return
-        rel[:] = _NEVER if before is None else before
-        if came is not None:
-            np.minimum(rel[-1], came, out=rel[-1])
-
-    def _advance_callers(self, source: int, low: int, high: int) -> None:
-        """Evaluate the chains of calls up to those that launched the nodes low .. high - 1.
-
-        source: the chain of all calls, -1 where they are of several.
-        """
-        graph = self.graph
-        tail = graph.launch[low:high]
-        if source >= 0:
-            latest = int(tail.max())
-            if latest >= self.done[source]:
-                self._advance(source, latest)
-            return
-        tail = tail[tail >= 0]
-        of = graph.chain[tail]
-        for source in np.unique(of).tolist():
-            self._advance(source, int(tail[of == source].max()))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _DoubtfulHeads:
-    """Numbers of heads, candidates and doubts as lists: a loop reads them one by one."""
-
-    launch: list[int]
-    launch_chain: list[int]
-    launch_slack: list[int]
-    chain_slack: list[int]
-    first: list[int]
-    candidates: list[int]
-    candidate_chains: list[int]
-    lags: list[int]
-    sure: list[bool]
-
-    @classmethod
-    def of(cls, graph: Contracted, launch: I64) -> _DoubtfulHeads:
-        """Return the lists of a graph. launch: the call of each head."""
-        return cls(
-            launch.tolist(),
-            graph.chain[launch].tolist(),
-            graph.launch_slack[graph.heads].tolist(),
-            graph.chain_slack[graph.kept[graph.heads]].tolist(),
-            graph.doubt_first.tolist(),
-            graph.candidates.tolist(),
-            graph.chain[graph.candidates].tolist(),
-            graph.lags.tolist(),
-            graph.sure.tolist(),
-        )
+            begin = np.where(graph.anchored[begins], own[begins], _NEVER)
+            by_launch = own[self.launched] + sums[calls] + slack
+            by_launch[from_begin] += begin[self.origins[from_begin]]
+            runs = np.minimum.reduceat(by_launch, self.runs) if self.runs.size else by_launch
+            of_read = np.where(reads.of_chain, 0, sums[reads.nodes] + np.append(own, 0)[self.heads]) + reads.slacks
+            of_input = np.concatenate((np.zeros(1, np.int64), runs, begin))
+            np.add(of_read[self.reads_of], of_input[self.addends], out=added[:, k])
+        return added
 
 
 MOST_SPAN = 1 << 58

@@ -24,7 +24,7 @@ from tracekit.analysis.segments import (
     group_bounds,
     sort_within,
 )
-from tracekit.model.arrow import I64, U64, Mask, Numbers
+from tracekit.model.arrow import I64, U64, Mask, Numbers, sort
 
 Ranges: TypeAlias = tuple[I64, I64]
 
@@ -66,7 +66,11 @@ def merge(starts: Numbers, ends: Numbers) -> Ranges:
     first, last = _clamped(starts, ends)
     # Starts and ends are sorted apart. Between the i-th start and the next one nothing is open exactly if the i-th
     # smallest end lies before that next start: so no range needs to keep its own end, and no index is ever sorted.
-    return _joined(np.sort(first), np.sort(last))
+    if (first[1:] < first[:-1]).any():
+        first = first.copy()  # it may be the caller's
+        sort(first)
+    sort(last)
+    return _joined(first, last)
 
 
 def union(a: Ranges, b: Ranges) -> Ranges:

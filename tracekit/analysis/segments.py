@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.model.arrow import I32, I64, Numbers
+from tracekit.model.arrow import I32, I64, Numbers, sort
 
 __all__ = [
     "INT64_MAX",
@@ -89,7 +89,7 @@ def sort_within(groups: I64, n_groups: int, values: I64) -> I64:
     packed = groups << bits
     packed += values
     packed -= lowest
-    packed.sort()
+    sort(packed)
     packed &= (1 << bits) - 1
     packed += lowest
     return packed

@@ -30,7 +30,7 @@ _FEW = 1_000_000
 
 
 class BatchSums(Protocol):
-    """What one or several views need of all rows, added up batch by batch."""
+    """Sums that one or several views need of all rows, added up batch by batch."""
 
     def fits(self, formats: Collection[str], /) -> bool:
         """Return whether inputs of these formats have nothing that needs all events at once."""

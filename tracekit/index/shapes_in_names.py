@@ -24,6 +24,7 @@ from tracekit.model.schema import HOST_RANGES
 __all__ = ["calls_in_names", "has_sizes_in_names", "names_have_sizes"]
 
 _SIZES = ", sizes = ["
+"""What begins the sizes in the name of a range of PyTorch."""
 _OWN_NUMBERS = r", (?:(?:seq|op_id) = -?[0-9]+|input_op_ids = .*$)"
 """What differs from call to call."""
 

@@ -1,10 +1,13 @@
-"""Work that a file states itself: FLOPs and bytes of device events, in one of two ways.
+"""Work that a file states itself: FLOPs and bytes of device events, in one of three ways.
 
 A TPU states both for each op, as XLA counts them: the bytes of each operand, whether an op needs all of it or not, so
 these figures are no minima. Of its memories only HBM has a peak here: bytes on the chip do not count.
 
 Of a GPU the file has the compiled program, from which the reader takes the least work of each op (`xla_op`). The
 kernels of one execution of an op share its work: a library takes several for one convolution.
+
+Of an Ascend NPU each kernel is an operator, and the file has the shapes of its inputs and outputs
+(`analysis.efficiency.npu_operators`).
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tracekit.analysis.efficiency.formulas import CONVOLUTION, NO_FORMULA, PRODUCT, Work
+from tracekit.analysis.efficiency.formulas import CONVOLUTION, NO_FORMULA, NO_SHAPES, ODD_SHAPES, PRODUCT, Work
+from tracekit.analysis.efficiency.npu_operators import NpuOperator, npu_work, tensors_of
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex
 from tracekit.lazy_dataclass import dataclass
@@ -22,12 +26,16 @@ from tracekit.model import args, arrow
 from tracekit.model.arrow import I64, Mask, Rows, Values
 from tracekit.model.schema import DEVICE_WORK, Kind
 
-__all__ = ["KERNELS_NOT_APART", "STATING", "StatedWork", "stated_work"]
+__all__ = ["KERNELS_NOT_APART", "STATING", "StatedWork", "has_shapes_of_kernels", "stated_work"]
 
 KERNELS_NOT_APART = "it is not known which kernels are one execution of the op"
-STATING = frozenset({"xplane"})
-"""Formats whose device rows may state their work."""
+_STATING = frozenset({"xplane"})
 """Formats whose device rows state their work."""
+_WITH_SHAPES = frozenset({"ascend-csv", "ascend-db"})
+"""Formats whose kernels have the shapes of their inputs and outputs."""
+STATING = _STATING | _WITH_SHAPES
+"""Formats whose device rows say what their work is, in one way or the other."""
+_SHAPES = ("Input Shapes", "Input Data Types", "Input Formats", "Output Shapes", "Output Data Types", "Output Formats")
 _COPIES = ("copy-start", "copy-done", "async-start", "async-done")
 """XLA's categories of ops that only start a copy or wait for it: their bytes are those of the copy."""
 _COLLECTIVES = (
@@ -85,34 +93,96 @@ class _Op:
 
 def stated_work(index: TraceIndex) -> StatedWork | None:
     """Return the work that device rows state, None where no row does."""
-    formats = {number for number, facts in facts_by_source(index).items() if facts.format in STATING}
-    if not formats or "args" not in index.events.schema.names:
+    if "args" not in index.events.schema.names:
         return None
-    of_format = np.isin(index.ints("source"), sorted(formats))
-    rows = np.flatnonzero(index.kind_mask(DEVICE_WORK) & index.has("dur_ns") & of_format)
+    shaped, rows = _rows_of(index, _WITH_SHAPES), _rows_of(index, _STATING)
+    parts = [_by_shapes(index, shaped)] if shaped.size else []
+    if rows.size:
+        parts += _of_programs(index, rows)
+    return _joined([part for part in parts if part is not None])
+
+
+def has_shapes_of_kernels(index: TraceIndex) -> bool:
+    """Return whether kernels have shapes of their own: they say more than those of the operator that launched them."""
+    return bool(_sources_of(index, _WITH_SHAPES))
+
+
+def _sources_of(index: TraceIndex, formats: frozenset[str]) -> list[int]:
+    return sorted(number for number, facts in facts_by_source(index).items() if facts.format in formats)
+
+
+def _rows_of(index: TraceIndex, formats: frozenset[str]) -> Rows:
+    """Return the device events with a duration of sources of these formats."""
+    sources = _sources_of(index, formats)
+    if not sources:
+        return np.zeros(0, np.int64)
+    of_format = np.isin(index.ints("source"), sources)
+    return np.flatnonzero(index.kind_mask(DEVICE_WORK) & index.has("dur_ns") & of_format)
+
+
+def _of_programs(index: TraceIndex, rows: Rows) -> list[StatedWork | None]:
+    """Return the work of the ops that XLA compiled."""
     column = arrow.take(index.events.column("args"), rows)
     of_text, members = args.values(column, "xla_op")
     number: dict[_Op, int] = {}
     of_member = [-1 if (op := _op(member)) is None else number.setdefault(op, len(number)) for member in members]
     codes, ops = np.array([*of_member, -1], np.int64)[of_text], list(number)
-    parts = [_by_event(index, rows, column, codes, ops), _by_execution(index, rows, codes, ops)]
-    return _joined([part for part in parts if part is not None])
+    return [_by_event(index, rows, column, codes, ops), _by_execution(index, rows, codes, ops)]
 
 
 def _joined(parts: Sequence[StatedWork]) -> StatedWork | None:
-    if not parts:
-        return None
-    if len(parts) == 1:
-        return parts[0]
-    first, second = parts
-    return StatedWork(
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    first, second, *others = parts
+    unknown = dict(first.unknown)
+    for reason, rows in second.unknown.items():
+        unknown[reason] = np.concatenate((unknown[reason], rows)) if reason in unknown else rows
+    both = StatedWork(
         np.concatenate((first.rows, second.rows)),
         np.concatenate((first.unit, second.unit + first.codes.size)),
         [*first.works, *second.works],
         [*first.names, *second.names],
         np.concatenate((first.codes, second.codes + len(first.works))),
-        second.unknown,
+        unknown,
     )
+    return _joined([both, *others])
+
+
+def _by_shapes(index: TraceIndex, rows: Rows) -> StatedWork | None:
+    """Return the work of operators that are one kernel each, by the shapes of their inputs and outputs."""
+    column = arrow.take(index.events.column("args"), rows)
+    types, names = args.texts(column, "Type", "OP Type")
+    members = [args.texts(column, key) for key in _SHAPES]
+    # Rows without a datatype are no operators of tensors: communication, and tasks of level 0.
+    mine = (types >= 0) & (members[1][0] >= 0)
+    if not mine.any():
+        return None
+    keys, place = _distinct_rows(types[mine], *(codes[mine] for codes, _ in members))
+    # An empty cell is missing: the one tensor there has no dimensions.
+    texts = [[*found, ""] for _, found in members]
+    works, titles = [], []
+    for kind, *cells in keys.tolist():
+        inputs, outputs = (
+            tensors_of(*(texts[at][cells[at]] for at in places)) if cells[places[1]] >= 0 else ()
+            for places in ((0, 1, 2), (3, 4, 5))
+        )
+        if inputs is None or outputs is None:
+            works.append(Work(unknown=ODD_SHAPES))
+        else:
+            works.append(npu_work(NpuOperator(names[kind], inputs, outputs)))
+        titles.append(names[kind])
+    known = np.array([each.bytes is not None for each in works], np.bool_)
+    shaped = rows[mine]
+    unknown: dict[str, list[Rows]] = {NO_SHAPES: [rows[(types >= 0) & ~mine]]}
+    for reason in dict.fromkeys(each.unknown for each in works if each.bytes is None):
+        such = np.array([each.bytes is None and each.unknown == reason for each in works], np.bool_)
+        unknown.setdefault(reason, []).append(shaped[such[place]])
+    together = {reason: np.concatenate(parts) for reason, parts in unknown.items()}
+    kept = known[place]
+    return StatedWork(
+        shaped[kept], np.arange(int(kept.sum())), works, titles, place[kept],
+        {reason: which for reason, which in together.items() if which.size},
+    )  # fmt: skip
 
 
 def _by_event(index: TraceIndex, rows: I64, column: Values, codes: I64, ops: Sequence[_Op | None]) -> StatedWork | None:

@@ -8,8 +8,8 @@ products and conversions of layout, and nothing below it is counted again. Opera
 
 An operator that was captured into a graph has a unit for each launch of the graph: it ran that often.
 
-Where a file has no shapes, its device events may state FLOPs and bytes themselves, or name the op of a compiled
-program (`index.stated_work`): then each of them is a unit of its own, or each execution of an op.
+Where a file has no shapes, its device events may state FLOPs and bytes themselves, have shapes of their own, or name
+the op of a compiled program (`index.stated_work`): then each of them is a unit of its own, or each execution of an op.
 
 Device work of no such operator has a reason why its work is unknown. A copy between host and device, or between
 devices, is limited by a link, which a trace does not name: it is not held against memory.
@@ -39,7 +39,7 @@ from tracekit.index.host_tree import HostTree
 from tracekit.index.indexed_results import INDEX, indexed_calls
 from tracekit.index.kernel_classes import communicates
 from tracekit.index.shapes_in_names import calls_in_names, has_sizes_in_names, names_have_sizes
-from tracekit.index.stated_work import stated_work
+from tracekit.index.stated_work import has_shapes_of_kernels, stated_work
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
@@ -175,6 +175,8 @@ def work_units(index: TraceIndex) -> WorkUnits | None:
     if graphs is not None:
         # Of an operator whose shapes are not those of the graph the work is not known.
         tree = replace(tree, owner=np.where(graphs.shaped, tree.owner, -1))
+    if has_shapes_of_kernels(index) and (stated := _stated(index, tree)) is not None:
+        return stated
     places, codes, calls = _known_calls(index, tree)
     if not places.size:
         return _stated(index, tree)
@@ -217,20 +219,28 @@ def _stated(index: TraceIndex, tree: HostTree) -> WorkUnits | None:
         return None
     number = np.full(index.events.num_rows, -1, np.int64)
     number[stated.rows] = stated.unit
-    place = np.full(stated.codes.size, -1, np.int64)
+    place = launch = np.full(stated.codes.size, -1, np.int64)
+    if has_shapes_of_kernels(index):
+        # A kernel is one operator of the device: the operator of the host that launched it has its work.
+        mine = np.flatnonzero(number[tree.work] >= 0)
+        place = launch.copy()
+        place[number[tree.work[mine]]] = tree.owner[mine]
     calls = [OperatorCall(name) for name in stated.names]
     reason = np.zeros(tree.work.size, np.int64)
     reasons = {NOT_STATED: 0}
     talk = np.flatnonzero(index.kind_mask({Kind.KERNEL})[tree.work])
     talk = talk[communicates(index, tree.work[talk])] if talk.size else talk
-    known = {COMMUNICATION: tree.work[talk], LINK: tree.work[_over_link(index, tree.work)], **stated.unknown}
+    # Communication has no shapes, and is no work that lacks them.
+    known = {NO_SHAPES: stated.unknown.get(NO_SHAPES, np.zeros(0, np.int64)), COMMUNICATION: tree.work[talk]}
+    known |= {LINK: tree.work[_over_link(index, tree.work)]}
+    known |= {reason: rows for reason, rows in stated.unknown.items() if reason != NO_SHAPES}
     of_row = np.full(index.events.num_rows, -1, np.int64)
     for why, rows in known.items():
         if rows.size:
             of_row[rows] = reasons.setdefault(why, len(reasons))
     reason = np.where(of_row[tree.work] >= 0, of_row[tree.work], reason)
     return _assembled(
-        index, tree, (place, place), number[tree.work], stated.codes, stated.works, calls, reason, reasons
+        index, tree, (place, launch), number[tree.work], stated.codes, stated.works, calls, reason, reasons
     )
 
 

@@ -132,10 +132,11 @@ class StreamWork:
         lane, start, length, number, launch, name, kind = (
             column if known.all() else column[known] for column in columns
         )
+        # Starts are summed with lengths; the others stay as narrow as they are.
         found = covers(
-            lane.astype(np.int64),
+            lane,
             start.astype(np.int64, copy=False),
-            length.astype(np.int64, copy=False),
+            length,
             name,
             np.where(launch > 0, launch, -1),
         )

@@ -36,7 +36,7 @@ def add_up(joined: Inputs, sums: Sequence[BatchSums], columns: Sequence[str]) ->
     Raises: TracekitError.
     """
     stream = joined.stream(order=False)
-    rows, totals = _Spans(), list[pa.RecordBatch]()
+    rows, totals = _ProcessSpans(), list[pa.RecordBatch]()
     if not all(each.fits(joined.formats) for each in sums):
         return None
     for batch in stream.batches:
@@ -59,7 +59,7 @@ def add_up(joined: Inputs, sums: Sequence[BatchSums], columns: Sequence[str]) ->
 
 
 @dataclass(slots=True)
-class _Spans:
+class _ProcessSpans:
     """First start and last end of the rows of each process: a file may hold several runs, each on its own clock."""
 
     count: int = 0

@@ -51,6 +51,7 @@ __all__ = [
     "optional_texts",
     "pc",
     "release_memory",
+    "sort",
     "stored",
     "take",
     "text_column",
@@ -188,6 +189,25 @@ def _trim() -> Callable[[int], int] | None:
     except (AttributeError, OSError, TypeError):
         return None
     return trim
+
+
+def sort(values: I64) -> None:
+    """Sort whole numbers in place.
+
+    Times of events come in runs that rise, which a merge sort joins in a third of the time of a quicksort; of numbers
+    without an order, one of two neighbours is the larger one.
+
+    >>> values = np.array([2, 3, 1])
+    >>> sort(values)
+    >>> values.tolist()
+    [1, 2, 3]
+    """
+    rising = np.count_nonzero(values[1:] >= values[:-1])
+    if rising < values.size - 1:
+        values.sort(kind="stable" if rising > _RISING * values.size else None)
+
+
+_RISING = 0.55
 
 
 def array(values: object, type: pa.DataType | None = None, *, mask: Mask | Column | None = None) -> Column:

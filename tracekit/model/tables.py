@@ -8,7 +8,15 @@ import pyarrow as pa
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Chunked, Column, DictColumn, Rows
 
-__all__ = ["compact_texts", "in_one_chunk", "sorted_by_start", "start_order", "unshared", "with_own_dictionaries"]
+__all__ = [
+    "compact_texts",
+    "in_one_chunk",
+    "sorted_by_start",
+    "sorting_order",
+    "start_order",
+    "unshared",
+    "with_own_dictionaries",
+]
 
 
 def start_order(events: pa.Table) -> Rows | None:
@@ -18,7 +26,7 @@ def start_order(events: pa.Table) -> Rows | None:
     dur = arrow.ints(events.column("dur_ns"), -1) if has_dur else np.zeros(len(ts), np.int64)
     if bool(np.all((ts[1:] > ts[:-1]) | ((ts[1:] == ts[:-1]) & (dur[1:] <= dur[:-1])))):
         return None
-    order = _stable_order(ts)
+    order = sorting_order(ts)
     ts, dur = ts[order], dur[order]
     same = ts[1:] == ts[:-1]
     if (wrong := same & (dur[1:] > dur[:-1])).any():
@@ -31,14 +39,16 @@ def start_order(events: pa.Table) -> Rows | None:
     return order
 
 
-def _stable_order(values: I64) -> Rows:
+def sorting_order(values: I64) -> Rows:
     """Return the permutation that sorts int64 values, stable; packed with its row number each value sorts faster."""
+    if not len(values):
+        return np.zeros(0, np.int64)
     bits = len(values).bit_length()
     low = int(values.min())
     if (int(values.max()) - low).bit_length() + bits > 63:
         return np.argsort(values, kind="stable")
     packed = ((values - low) << bits) | np.arange(len(values))
-    packed.sort()
+    arrow.sort(packed)
     return packed & ((1 << bits) - 1)
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARCHIVED_LEDGERS",
+    "ELAPSED",
     "INCOMPLETE_SHOWN",
     "JOINED_INTO",
     "MOST_DROPPED",
@@ -374,6 +375,9 @@ def with_archived(facts: Mapping[str, Any], ledgers: object) -> dict[str, Any]:
 
 JOINED_INTO = "joined_into"
 """The fact of a recorder's log whose rows are those of a process of another input: which one, and why."""
+
+ELAPSED = "elapsed_ns"
+"""The fact of an input without events that says how long the run took, in ns."""
 
 WITHOUT_TIMES = "without_times"
 """The fact of an input that has no time at all: it needs no clock beside others."""

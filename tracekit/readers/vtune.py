@@ -3,17 +3,21 @@
     Computing Task;Work Size:Global;Work Size:Local;Computing Task:Total Time;...;Computing Task:Instance Count
     gemm_kernel;128 x 8;64 x 8;0.026427;...;50
 
-A record is a line. `section` is the grouping: `Function`, `Module`, `Package`, `Computing Task`, or several of them.
-Times are seconds, without a unit or with `s`. Cells are divided by a comma, a tab, `;`, `|` or `^` (`-csv-delimiter`).
+A record is a line. A table is grouped by `Function`, `Module`, `Package`, `Computing Task`, or several of them. Times
+are seconds, without a unit or with `s`. Cells are divided by a comma, a tab, `;`, `|` or `^` (`-csv-delimiter`).
 
 Computing tasks (`-collect gpu-hotspots`, `gpu-offload`) are kernels; commands of Level Zero and OpenCL are copies,
 fills or other. `total_ns` is Total Time, `calls` Instance Count, `avg_ns` Average Time; args has `simd`, `global_size`
-and `local_size`. Of functions, modules and the like (`-report hotspots`) `total_ns` is CPU Time, of a top-down tree
-CPU Time:Self, with `depth` in args: there only the own time may be added up. Task types are user ranges. `raw_name` is
-Function (Full), where it differs. Other cells are in args, under the names of their columns.
+and `local_size`; `section` is the grouping. Task types are user ranges. `raw_name` is Function (Full), where it
+differs. Other cells are in args, under the names of their columns.
 
-`-report summary` has the section `summary`: metrics that end in `Time` are `total_ns`, other numbers are values, and
-`level` is the depth in the list. Command, computer and system are facts. Its tables inside the list are not read.
+Functions, modules and the like are what VTune saw in samples: `section` is `samples`, the grouping is in args, and
+`total_ns` is the CPU time. A row of hotspots has its name as its only frame and `callers` "unknown"; a row of a
+top-down tree has its whole stack and CPU Time:Self. A tree without own times has no frames: only own times add up.
+
+`-report summary` has the section `metrics`: each number is a metric of the run, a time is one in seconds (Elapsed Time
+and the CPU time of all cores are no sum), and `level` is the depth in the list. Command, computer and system are facts.
+Its tables inside the list are not read.
 
 Sources: reports of VTune 2018 to 2021 in PerfLab-EXaCT/utools (hotspots), a report of gpu-hotspots and a summary that
 tests of public programs quote, the documentation of oneDNN, stackcollapse-vtune.pl. Not supported: tables without
@@ -87,9 +91,12 @@ class _VtuneTable:
     @property
     def section(self) -> str:
         """The name of the table."""
-        if self.summary:
-            return "summary"
         return ", ".join(self.columns[at] for at in sorted((*self.groups, self.name)))
+
+    @property
+    def is_tree(self) -> bool:
+        """True where a row is below its caller: its name is indented."""
+        return self.columns[self.name].endswith("Stack")
 
     @property
     def of_tasks(self) -> bool:
@@ -161,6 +168,7 @@ def _batches(source: Source, options: ReadOptions, ledger: Ledger, run: Run) -> 
 
     rows = TotalRows(options.source, ledger)
     table: _VtuneTable | None = None
+    callers: list[tuple[int, str]] = []
     tables = -1
     for line in text_lines(source, ledger):
         if not line.text.strip():
@@ -168,6 +176,7 @@ def _batches(source: Source, options: ReadOptions, ledger: Ledger, run: Run) -> 
         elif (found := _header(line.text)) is not None:
             table = found
             tables += 1
+            callers.clear()
             ledger.ignore("headers")
         elif table is None:
             ledger.ignore("other output")
@@ -176,15 +185,22 @@ def _batches(source: Source, options: ReadOptions, ledger: Ledger, run: Run) -> 
         elif table.summary:
             _metric(table, tables, line, rows, run, ledger)
         else:
-            _row(table, tables, line, rows, ledger)
+            _row(table, tables, line, callers, rows, ledger)
         yield from rows.take()
     if table is None:
         raise ParseError(source.name, "", "no table of Intel VTune with a column of times")
     yield from rows.take(everything=True)
 
 
-def _row(table: _VtuneTable, run: int, line: TextLine, rows: TotalRows, ledger: Ledger) -> None:
-    """Take a row of a table that is grouped by something."""
+def _row(
+    table: _VtuneTable,
+    run: int,
+    line: TextLine,
+    callers: list[tuple[int, str]],
+    rows: TotalRows,
+    ledger: Ledger,
+) -> None:
+    """Take a row of a table that is grouped by something. callers: depth and name of those above it in a tree."""
     cells = _cells(line.text, table.delimiter)
     if len(cells) != len(table.columns):
         ledger.drop("bad-row", where=line.where, text="dropped: a row with more or fewer cells than its header")
@@ -192,6 +208,11 @@ def _row(table: _VtuneTable, run: int, line: TextLine, rows: TotalRows, ledger: 
     printed = cells[table.time].strip()
     shown = cells[table.name]
     name = shown.strip()
+    depth = len(shown) - len(shown.lstrip(" "))
+    if table.is_tree:
+        while callers and callers[-1][0] >= depth:
+            callers.pop()
+        callers.append((depth, name))
     if not printed:
         ledger.ignore("rows without a time")
         return
@@ -200,14 +221,24 @@ def _row(table: _VtuneTable, run: int, line: TextLine, rows: TotalRows, ledger: 
         ledger.drop("bad-row", where=line.where, text="dropped: a row whose time is not a number of seconds")
         return
     args: dict[str, object] = {table.columns[at]: cells[at].strip() for at in table.groups if cells[at].strip()}
-    if table.columns[table.name].endswith("Stack"):
-        args["depth"] = len(shown) - len(shown.lstrip(" "))
+    if table.is_tree:
+        args["depth"] = depth
+    section = table.section
+    if not table.of_tasks and table.columns[table.name] != "Task Type":
+        section = "samples"
+        args["grouping"] = table.section
+        if thread := args.get("Thread"):
+            args["thread"] = thread
+        if not table.is_tree:
+            args |= {"frames": [name], "callers": "unknown"}
+        elif table.columns[table.time] == "CPU Time:Self":
+            args["frames"] = [each for _, each in callers]
     more: dict[str, object] = {"total_ns": total}
     for at, (column, cell) in enumerate(zip(table.columns, map(str.strip, cells), strict=True)):
         if at in (table.name, table.time) or at in table.groups or not cell:
             continue
         _cell(column, cell, name, args, more)
-    rows.add(run, table.section, name, str(_kind(table, name)), args, **more)
+    rows.add(run, section, name, str(_kind(table, name)), args, **more)
     ledger.kept += 1
 
 
@@ -262,6 +293,7 @@ def _kind(table: _VtuneTable, name: str) -> Kind:
 def _metric(table: _VtuneTable, run: int, line: TextLine, rows: TotalRows, facts: Run, ledger: Ledger) -> None:
     """Take a line of a summary."""
     from tracekit.model.schema import Kind
+    from tracekit.model.trace import ELAPSED
 
     cells = [cell.strip() for cell in _cells(line.text, table.delimiter)]
     if len(cells) > len(table.columns):
@@ -279,15 +311,17 @@ def _metric(table: _VtuneTable, run: int, line: TextLine, rows: TotalRows, facts
         else:
             ledger.ignore("metrics that are not numbers")
         return
-    rows.add(run, table.section, name, str(Kind.OTHER), {"level": int(cells[0])}, **value)
+    if name == "Elapsed Time" and (elapsed := _nanoseconds(text)) is not None:
+        facts.sources[0].facts.setdefault(ELAPSED, elapsed)
+    rows.add(run, "metrics", "the run", str(Kind.OTHER), {"metric": name, "level": int(cells[0])}, **value)
     ledger.kept += 1
 
 
 def _value(name: str, text: str) -> Mapping[str, object] | None:
-    """Return the columns of a metric: of a time, or of a number with its unit; None for text."""
+    """Return the columns of a metric: of a time in seconds, or of a number with its unit; None for text."""
     is_time = name == "Time" or name.endswith(" Time")
-    if (is_time or text.endswith("s")) and (total := _nanoseconds(text)) is not None:
-        return {"total_ns": total}
+    if (is_time or text.endswith("s")) and _nanoseconds(text) is not None:
+        return {"value_avg": float(text.removesuffix("s")), "value_text": text, "unit": "s"}
     number = text.removesuffix("%").rstrip()
     if is_time or not _NUMBER.fullmatch(number):
         return None

@@ -157,7 +157,7 @@ def screen(report: Report, headline: Headline, time_unit: str = "") -> Screen:
     elif top is not None and top.printed:
         value, before, after, spread = top.total_ns, f"{escape_controls(top.printed)}:", "(as printed)", unknown
     elif top is not None:
-        what = noun(top)
+        what = f"all {noun(top)}" if top.view == "overview" else noun(top)
         # Where an input has several runs or sections, the figure is that of the one whose names are shown.
         part = f" ({escape_controls(top.part)})" if top.part else ""
         value, before, after, spread = top.total_ns, f"{what[:1].upper()}{what[1:]} took", f"in total{part}", unknown

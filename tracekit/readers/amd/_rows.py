@@ -19,7 +19,7 @@ from tracekit.readers import rocm
 from tracekit.readers.amd._joins import Kernel, Numbers, TableGroup, numbers_of
 from tracekit.readers.builder import RowBuilder, Values
 from tracekit.readers.sqlite import cupti as cuda
-from tracekit.readers.sqlite.cupti import Columns, Extra, args_of, as_is, coded, integers
+from tracekit.readers.sqlite.cupti import Columns, Extra, args_of, as_is, coded, distinct_rows, integers
 from tracekit.readers.sqlite.database import CellType, RowBlock
 
 # Columns of texts as columns of EVENTS: numbers, agents, what goes into args; and sums of counters.
@@ -387,10 +387,10 @@ def regions(group: TableGroup, block: RowBlock) -> Columns:
         extras.append(Extra("call", pc.if_else(arrow.array(arrow.valid(message)), names, None), group.text))
     keys = [block.integers("name_id", -1), arrow.ints(_or_nulls(category, block.count), -1)]
     keys.append(arrow.valid(_or_nulls(message, block.count)).astype(np.int64))
-    triples, place = np.unique(np.column_stack(keys), axis=0, return_inverse=True)
-    kinds = [region_kind(group.text(c), group.text(n), message=bool(m)) for n, c, m in triples.tolist()]
+    place, triples = distinct_rows(*keys)
+    kinds = [region_kind(group.text(c), group.text(n), message=bool(m)) for n, c, m in triples]
     return columns | {
-        "kind": coded(arrow.array(place.reshape(-1)), kinds.__getitem__),
+        "kind": coded(place, kinds.__getitem__),
         "tid": group.tids.of(block.columns.get("tid")),
         "name": shown,
         "args": args_of(block.count, extras),

@@ -9,8 +9,10 @@ in us with up to three decimals, behind which a tab may follow; here they are ex
 Events: kernel_details.csv, op_summary_*.csv and task_time_*.csv. Tasks of AI cores, vector cores, AI CPUs and DSA are
 kernels, and so are communication operators (HCCL): they have the name of their collective, and no stream. `grid_x` is
 the number of blocks. All other cells are in `args` under the file's own names: type, accelerator, shapes, datatypes,
-formats, wait time, and the metrics of the cores (one that is 0 is left out). Shapes do not lead to FLOPs: they lack the
-attributes of the operator. In task_time, `N/A` is the name of a task that is no operator: it has the name of its type.
+formats, wait time, and the metrics of the cores (one that is 0 is left out). Shapes of inputs and outputs lead to FLOPs
+and bytes of matrix products, convolutions, attention without a mask, and operators that read and write each element
+once (`analysis/efficiency/npu_operators.py`); what needs an attribute of the operator is not known. In task_time, `N/A`
+is the name of a task that is no operator: it has the name of its type.
 
 Totals: op_statistic, communication_statistic, api_statistic, step_trace_time.csv (a row for each part of each step) and
 operator_details.csv (a row for each operator; `merged` counts its further calls). Their figures are those of the file.

@@ -15,11 +15,12 @@ work of its `launch` have one `correlation` (connectionId). PYTORCH_API are oper
 sequence numbers under the names that PyTorch's own traces have, entries of the task queue, Python functions, and
 ranges. STEP_TIME are steps. MSTX_EVENTS are ranges and marks of the program. `rank` is that of RANK_DEVICE_MAP.
 
-args: type of the operator, accelerator, shapes, datatypes and formats; group, algorithm, count and datatype of a
-communication operator. Ignored, and counted so: PMU metrics, memory, frequencies and bandwidths, call chains of Python,
-tables of other programs. `analysis.db` of torch_npu and databases that msprof-analyze makes of clusters are not read.
-Sources: profile_data_file_references_db.md and db_assembler.cpp of msprof 26, _constant.py and the database parsers of
-torch_npu, databases of torch_npu 6 and 7 in the tests of MindStudio Insight.
+args: type of the operator, accelerator, shapes, datatypes and formats (which lead to FLOPs and bytes, as in
+kernel_details.csv); group, algorithm, count and datatype of a communication operator. Ignored, and counted so: PMU
+metrics, memory, frequencies and bandwidths, call chains of Python, tables of other programs. `analysis.db` of torch_npu
+and databases that msprof-analyze makes of clusters are not read. Sources: profile_data_file_references_db.md and
+db_assembler.cpp of msprof 26, _constant.py and the database parsers of torch_npu, databases of torch_npu 6 and 7 in the
+tests of MindStudio Insight.
 """
 
 from __future__ import annotations

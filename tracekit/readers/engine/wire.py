@@ -45,8 +45,8 @@ PAD = 24
 """Bytes behind the data that a word may be read from."""
 _ROWS = 1 << 14
 """Messages that are decoded together: their columns stay in the processor's cache."""
-_USUAL = 1 << 10
-"""Numbers of fields are mostly below."""
+_USUAL = 1 << 13
+"""Tags of fields are mostly below."""
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 
@@ -148,29 +148,84 @@ class WireMessage:
         return self.bytes(number).decode("utf-8", "replace")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+WireStep = tuple[I64, Words, Words, I64]
+"""One field of each of some messages: the message, its tag, the value or count of bytes, the first byte."""
+
+
 class Fields:
     """Fields of messages; those of one message are in its order.
 
-    row: the message of each field. number: of the field, wire: its wire type. value: of a number, its 64 bits; of bytes
-    their count. at: the first byte of bytes. bad: the messages that are damaged; the fields before the damage are here.
-    present: the numbers that occur.
+    steps: the fields as `walk` read them, one of each message at most in a step. bad: the messages that are damaged;
+    the fields before the damage are here. Most messages have the same fields in the same order, so most steps have one
+    tag: no field is searched for among others.
     """
 
-    row: I64
-    number: npt.NDArray[np.int32]
-    wire: npt.NDArray[np.int8]
-    value: Words
-    at: I64
-    bad: I64
-    present: frozenset[int]
+    def __init__(self) -> None:
+        self.steps: list[WireStep] = []
+        self._bad: list[I64] = []
+        self._pieces: dict[int, list[tuple[I64, Words, I64]]] = {}
+
+    def add(self, row: I64, tag: Words, value: Words, at: I64) -> None:
+        """Take one field of each of some messages: `walk` calls this."""
+        self.steps.append((row, tag, value, at))
+        first = tag[0]
+        if (tag == first).all():
+            self._pieces.setdefault(int(first), []).append((row, value, at))
+            return
+        for each in _distinct_tags(tag):
+            mine = np.flatnonzero(tag == each)
+            self._pieces.setdefault(int(each), []).append((row[mine], value[mine], at[mine]))
+
+    def damaged(self, row: I64) -> None:
+        """Take the messages that are damaged behind the fields so far: `walk` calls this."""
+        self._bad.append(row)
+
+    @property
+    def bad(self) -> I64:
+        """Return the messages that are damaged."""
+        return np.concatenate((np.empty(0, np.int64), *self._bad))
+
+    def counts(self) -> dict[int, int]:
+        """Return how many fields each number has."""
+        found: dict[int, int] = {}
+        for tag, pieces in self._pieces.items():
+            found[tag >> 3] = found.get(tag >> 3, 0) + sum(len(row) for row, _, _ in pieces)
+        return found
+
+    def per_message(self, count: int) -> I64:
+        """Return how many fields each of `count` messages has."""
+        found = np.zeros(count, np.int64)
+        for row, _, _, _ in self.steps:
+            found[row] += 1
+        return found
+
+    def among(self, kept: Mask) -> Fields:
+        """Return the fields of some messages, which are numbered anew."""
+        found, number = Fields(), np.cumsum(kept) - 1
+        for row, tag, value, at in self.steps:
+            mine = np.flatnonzero(kept[row])
+            if len(mine):
+                found.add(number[row[mine]], tag[mine], value[mine], at[mine])
+        return found
 
     def of(self, number: int, wire: int) -> Picked:
-        """Return the fields of one number that have the wire type that they should have."""
-        if number not in self.present:
+        """Return the fields of one number that have the wire type that they should have.
+
+        value: of a number, its 64 bits; of bytes their count. at: the first byte of bytes.
+        """
+        pieces = self._pieces.get(number << 3 | wire)
+        if pieces is None:
             return _NOTHING
-        found = np.flatnonzero((self.number == number) & (self.wire == wire))
-        return Picked(self.row[found], self.value[found], self.at[found])
+        if len(pieces) == 1:
+            return Picked(*pieces[0])
+        rows, values, places = zip(*pieces, strict=True)
+        return Picked(np.concatenate(rows), np.concatenate(values), np.concatenate(places))
+
+
+def _distinct_tags(tags: Words) -> list[int]:
+    few = int(tags.max()) < _USUAL
+    found: list[int] = (np.flatnonzero(np.bincount(tags.view(np.int64))) if few else np.unique(tags)).tolist()
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -243,48 +298,9 @@ class FieldTaker(Protocol):
 
 def scan(view: Words, starts: I64, ends: I64) -> Fields:
     """Return the fields of messages. starts, ends: shape (n,), their bytes."""
-    found = _Found()
+    found = Fields()
     walk(view, starts, ends, found)
-    number = np.concatenate(found.numbers)
-    if not len(number):
-        present = frozenset[int]()
-    elif int(number.max()) <= _USUAL:
-        present = frozenset(np.flatnonzero(np.bincount(number)).tolist())
-    else:
-        present = frozenset(np.unique(number).tolist())
-    return Fields(
-        np.concatenate(found.rows),
-        number,
-        np.concatenate(found.wires),
-        np.concatenate(found.values),
-        np.concatenate(found.places),
-        np.concatenate(found.bad),
-        present,
-    )
-
-
-class _Found:
-    """Fields in pieces."""
-
-    def __init__(self) -> None:
-        self.rows: list[I64] = [np.empty(0, np.int64)]
-        self.numbers: list[npt.NDArray[np.int32]] = [np.empty(0, np.int32)]
-        self.wires: list[npt.NDArray[np.int8]] = [np.empty(0, np.int8)]
-        self.values: list[Words] = [np.empty(0, np.uint64)]
-        self.places: list[I64] = [np.empty(0, np.int64)]
-        self.bad: list[I64] = [np.empty(0, np.int64)]
-
-    def add(self, row: I64, tag: Words, value: Words, at: I64) -> None:
-        """Take one field of each of some messages."""
-        self.rows.append(row)
-        self.numbers.append((tag >> np.uint64(3)).astype(np.int32))
-        self.wires.append((tag & np.uint64(7)).astype(np.int8))
-        self.values.append(value)
-        self.places.append(at)
-
-    def damaged(self, row: I64) -> None:
-        """Take damaged messages."""
-        self.bad.append(row)
+    return found
 
 
 def _usual(view: Words, at: I64, end: I64) -> tuple[Words, Words, I64, I64] | None:
@@ -345,6 +361,8 @@ def _walk(view: Words, starts: I64, ends: I64, first: int, taker: FieldTaker) ->
                 fine = ~damaged
                 row, end, begin, after = row[fine], end[fine], begin[fine], after[fine]
                 tag, value = tag[fine], value[fine]
+                if not len(row):
+                    break
         taker.add(row, tag, value, begin)
         going = after < end
         if going.all():

@@ -286,12 +286,17 @@ class NcuLines:
         else:
             self.text.line(text, line)
 
-    def block(self, data: bytes) -> int:
-        """Take whole lines at once, if all are rows of the table. Return how many they are; 0: take them one by one."""
+    def takes_blocks(self) -> bool:
+        """Return whether the lines so far show enough for `block`: the head of a table, and the style of numbers."""
         columns, style = self.columns, self.launches.style
         if columns is None or self.parts or style is not POINT or columns.delimiter != ",":
-            return 0
-        if not self.units if columns.wide else len(columns.values) != 1:
+            return False
+        return bool(self.units) if columns.wide else len(columns.values) == 1
+
+    def block(self, data: bytes) -> int:
+        """Take whole lines at once, if all are rows of the table. Return how many they are; 0: take them one by one."""
+        columns = self.columns
+        if columns is None or not data or not self.takes_blocks():
             return 0
         data, odd = without_escapes(data)
         if not all(self._is_advice(columns, line) for line in odd):
@@ -592,7 +597,9 @@ def _batches(
 
     try:
         what = "kernel that Nsight Compute profiled"
-        yield from read_reports(source, options, ledger, _MARK, what, begin, _WORDS, NcuLines.block)
+        yield from read_reports(
+            source, options, ledger, _MARK, what, begin, _WORDS, NcuLines.block, NcuLines.takes_blocks
+        )
     except ParseError as err:
         if not errors:
             raise

@@ -100,7 +100,10 @@ class ArrowTables:
         for batch in self._batches(table, columns, BATCH_ROWS):
             by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
             absent = [None] * batch.num_rows
-            cells = [_plain(by_name[name]) if name in by_name else absent for name in columns]
+            try:
+                cells = [_plain(by_name[name]) if name in by_name else absent for name in columns]
+            except _BAD as err:
+                raise self._error(table, err) from err
             rows += zip(*cells, strict=True)
             if len(rows) >= limit:
                 return rows[:limit]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,10 @@ import pyarrow as pa
 
 from tracekit.model import arrow
 from tracekit.model.arrow import Column
+from tracekit.model.trace import concat
 
 __all__ = [
+    "ARROWS",
     "BEGIN",
     "COUNTER",
     "END",
@@ -23,11 +25,13 @@ __all__ = [
     "LAST",
     "LOOSE",
     "MARK",
+    "PIECE_ROWS",
     "PLAIN",
     "SCHEMA",
     "START",
     "STEP",
     "WHOLE",
+    "in_pieces",
     "table",
 ]
 
@@ -59,6 +63,9 @@ SCHEMA = pa.schema(_COLUMNS)
 clock that `ts` has, where it waits for a snapshot, else -1. name, category: numbers of texts, -1 for none.
 shape, held: columns of our own traces (see perfetto/_held.py).
 """
+_OF_ARROWS = ("track", "ts", "seq", "primary", "packet", "name", "category", "number", "value")
+ARROWS = pa.schema([field for field in _COLUMNS if field.name in _OF_ARROWS])
+"""Points of arrows."""
 _MATCHED = ("track", "ts", "seq", "what", "name", "category", "packet")
 _LOOSE: list[pa.Field[Any]] = [field for field in _COLUMNS if field.name in _MATCHED]
 _LOOSE += [pa.field("place", pa.int64()), pa.field("args", pa.string())]
@@ -71,6 +78,8 @@ _ENDED: list[pa.Field[Any]] = [
 ]
 ENDED = pa.schema(_ENDED)
 """The ends of begins. place: of the begin. ts, args: of the end."""
+PIECE_ROWS = 1 << 16
+"""Rows that are worked on at once, when all packets were read."""
 _DEFAULTS: Mapping[str, object] = {
     "what": MARK,
     "primary": True,
@@ -97,3 +106,15 @@ def table(count: int, columns: Mapping[str, npt.NDArray[np.generic] | Column]) -
         else:
             arrays.append(values)
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def in_pieces(tables: Iterator[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield the rows in tables that are not small."""
+    parts: list[pa.Table] = []
+    for table in tables:
+        parts.append(table)
+        if sum(part.num_rows for part in parts) >= PIECE_ROWS:
+            yield concat(parts, schema)
+            parts = []
+    if parts:
+        yield concat(parts, schema)

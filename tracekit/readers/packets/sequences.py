@@ -15,7 +15,7 @@ import numpy as np
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I32, I64, Mask
 from tracekit.model.digits import signed
-from tracekit.readers.engine.wire import WireMessage, scan
+from tracekit.readers.engine.wire import BYTES, WireMessage, scan
 from tracekit.readers.packets import fields as numbers
 from tracekit.readers.packets.framing import PacketBlock
 from tracekit.readers.packets.texts import NONE, PacketTexts, distinct
@@ -89,7 +89,7 @@ class Stated:
         """Return the text that a number (iid) has for each of some packets, NONE where it has none."""
         states, state = distinct(self.state[packets])
         names, name = distinct(iids)
-        pairs, place = distinct(state * len(names) + name)
+        pairs, place = (np.arange(len(names)), name) if len(states) == 1 else distinct(state * len(names) + name)
         known = [self.states[at].interned.texts for at in states.tolist()]
         iid = [each & (1 << 64) - 1 for each in names.tolist()]
         numbers_of_texts = [known[pair // len(iid)].get((kind, iid[pair % len(iid)]), NONE) for pair in pairs.tolist()]
@@ -195,9 +195,13 @@ class _Messages:
                 self._changes.setdefault(row, []).append((kind, block.data[at:end].tobytes()))
 
     def _take(self, block: PacketBlock, rows: I64, starts: I64, ends: I64) -> None:
-        outer = scan(block.view, starts, ends)
-        wanted = np.flatnonzero((outer.wire == 2) & np.isin(outer.number, (*_TEXTS, *_RAW)))
-        begins, stops = outer.at[wanted], outer.at[wanted] + outer.value[wanted].view(np.int64)
+        steps = scan(block.view, starts, ends).steps
+        if not steps:
+            return
+        tags = np.concatenate([tag for _, tag, _, _ in steps]).view(np.int64)
+        wanted = np.flatnonzero((tags & 7 == BYTES) & np.isin(tags >> 3, (*_TEXTS, *_RAW)))
+        begins = np.concatenate([at for _, _, _, at in steps])[wanted]
+        stops = begins + np.concatenate([value for _, _, value, _ in steps])[wanted].view(np.int64)
         inner = scan(block.view, begins, stops)
         iids = inner.of(1, 0)
         numbers_: list[int | None] = [None] * len(wanted)
@@ -207,7 +211,8 @@ class _Messages:
         picked = inner.of(2, 2)
         for row, at, end in zip(picked.row.tolist(), picked.at.tolist(), picked.ends.tolist(), strict=True):
             names[row] = block.data[at:end].tobytes()
-        kinds, owners = outer.number[wanted].tolist(), rows[outer.row[wanted]].tolist()
+        kinds = (tags[wanted] >> 3).tolist()
+        owners = rows[np.concatenate([message for message, _, _, _ in steps])[wanted]].tolist()
         for kind, owner, number, name, start, stop in zip(
             kinds, owners, numbers_, names, begins.tolist(), stops.tolist(), strict=True
         ):

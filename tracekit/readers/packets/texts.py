@@ -13,7 +13,7 @@ from tracekit.readers.builder import MOST_NAME, bounded
 from tracekit.readers.engine.protobuf import plain
 from tracekit.readers.engine.wire import Picked, Words
 
-__all__ = ["NONE", "PacketTexts", "distinct", "slices"]
+__all__ = ["NONE", "PacketTexts", "distinct", "distinct_rows", "slices"]
 
 NONE = -1
 
@@ -62,10 +62,14 @@ class PacketTexts:
 
     def json(self, codes: I32 | I64) -> Column:
         """Return texts as JSON. codes: shape (n,)."""
-        for text in self.all[len(self._json) :]:
-            self._json.append(orjson.dumps(text).decode())
         used, place = distinct(codes.astype(np.int64))
-        return arrow.take(arrow.array([self._json[code] for code in used.tolist()], pa.string()), place)
+        return arrow.take(arrow.array([self.json_of(code) for code in used.tolist()], pa.string()), place)
+
+    def json_of(self, code: int) -> str:
+        """Return a text as JSON."""
+        if code >= len(self._json):
+            self._json += [orjson.dumps(text).decode() for text in self.all[len(self._json) :]]
+        return self._json[code]
 
 
 _MOST = 1 << 16
@@ -104,3 +108,19 @@ def distinct(values: I64 | Words) -> tuple[I64, I64]:
             return used[order] + least, first[shifted]
     encoded = arrow.encoded(arrow.array(np.ascontiguousarray(values)))
     return encoded.dictionary.to_numpy(), encoded.indices.to_numpy().astype(np.int64)
+
+
+def distinct_rows(*columns: I64) -> tuple[I64, I64]:
+    """Return the first of equal rows, in order of appearance, and the place of each row among these.
+
+    >>> [found.tolist() for found in distinct_rows(np.array([5, 5, 5, 7]), np.array([1, 2, 1, 1]))]
+    [[0, 1, 3], [0, 1, 0, 2]]
+    """
+    count = len(columns[0])
+    place = np.zeros(count, np.int64)
+    for column in columns:
+        values, own = distinct(column)
+        place = distinct(place * len(values) + own)[1]
+    first = np.zeros(int(place.max()) + 1 if count else 0, np.int64)
+    first[place[::-1]] = np.arange(count - 1, -1, -1)
+    return first, place

@@ -13,6 +13,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I32, I64, Column, Mask, pc
 from tracekit.readers.engine.wire import Fields, Picked, scan
@@ -188,19 +189,28 @@ class ArgMembers:
         if not self._rows:
             return arrow.nulls(count, pa.string())
         rows, keys = np.concatenate(self._rows), np.concatenate(self._keys)
-        values: Column = pa.concat_arrays(self._values)
+        own = np.arange(len(rows))
         if len(self._rows) > 1 or np.any(rows[1:] < rows[:-1]):
-            order = np.argsort(rows, kind="stable")
-            rows, keys, values = rows[order], keys[order], arrow.take(values, order)
-        names = self._texts.json(self._apart(rows, keys))
-        offsets = np.zeros(count + 1, np.int32)
-        np.cumsum(np.bincount(rows, minlength=count), out=offsets[1:])
-        items = pc.binary_join_element_wise(names, values, ":")
-        untyped: Any = arrow.array(offsets)
-        lists: Column = pa.ListArray.from_arrays(untyped, items)
-        whole = pc.binary_join_element_wise("{", pc.binary_join(lists, ","), "}", "")
-        empty = offsets[1:] == offsets[:-1]
-        return pc.if_else(arrow.array(empty), pa.scalar(None, pa.string()), whole) if empty.any() else whole
+            own = np.argsort(rows, kind="stable")
+            rows, keys = rows[own], keys[own]
+        # Each row is a list of pieces, such as `{"a":` and `1` and `,"b":` and `2` and `}`: Arrow copies all at once.
+        begins = np.append(True, rows[1:] != rows[:-1])
+        used, key = distinct(self._apart(rows, keys) * 2 + begins)
+        shown = [f"{'{' if code % 2 else ','}{self._texts.json_of(code // 2)}:" for code in used.tolist()]
+        pieces = pa.concat_arrays([arrow.array([*shown, "}"], pa.string()), *self._values])
+        members = np.bincount(rows, minlength=count)
+        has = members > 0
+        bounds = np.zeros(count + 1, np.int64)
+        np.cumsum(2 * members + has, out=bounds[1:])
+        order = np.empty(int(bounds[-1]), np.int64)
+        place = 2 * np.arange(len(rows)) + np.cumsum(begins) - 1
+        order[place], order[place + 1] = key, own + (len(shown) + 1)
+        order[bounds[1:][has] - 1] = len(shown)
+        offsets, data = arrow.text_parts(arrow.take(pieces, order))
+        valid = None if has.all() else arrow.array(has).buffers()[1]
+        ends = offsets[bounds].astype(np.int32)
+        whole: Column = pa.Array.from_buffers(pa.string(), count, [valid, arrow.buffer(ends), arrow.buffer(data)])
+        return whole
 
     def _apart(self, rows: I64, keys: I32) -> I64:
         """Return the keys; one that a row has already gets a number behind it."""
@@ -221,22 +231,40 @@ class ArgMembers:
         return out
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class DecodedAnnotations:
+    """Annotations whose fields and keys were read. row: the event, or the annotation, that each is of."""
+
+    row: I64
+    fields: Fields
+    keys: I32
+
+    def among(self, kept: Mask) -> DecodedAnnotations:
+        """Return some of the annotations."""
+        return DecodedAnnotations(self.row[kept], self.fields.among(kept), self.keys[kept])
+
+
+def annotations_of(
+    block: PacketBlock, stated: Stated, texts: PacketTexts, found: Picked, owner: I64
+) -> DecodedAnnotations:
+    """Return annotations with their fields and keys. found: their rows and bytes. owner: the packet of each."""
+    fields = scan(block.view, found.at, found.ends)
+    return DecodedAnnotations(found.row, fields, keys_of(block, stated, texts, fields, owner))
+
+
 def read_annotations(
-    block: PacketBlock, stated: Stated, texts: PacketTexts, found: Picked, packets: I64, members: ArgMembers
+    block: PacketBlock, stated: Stated, texts: PacketTexts, found: DecodedAnnotations, packets: I64, members: ArgMembers
 ) -> None:
-    """Add the annotations of events. found: row of the event and bytes. packets: the packet of each event."""
-    if len(found):
-        keys, values = _read(block, stated, texts, found, packets[found.row], 0)
-        members.add(found.row, keys, values)
+    """Add the annotations of events. packets: the packet of each event."""
+    if len(found.row):
+        members.add(found.row, found.keys, _read(block, stated, texts, found, packets[found.row], 0))
 
 
 def _read(
-    block: PacketBlock, stated: Stated, texts: PacketTexts, found: Picked, owner: I64, depth: int
-) -> tuple[I32, Column]:
-    """Return the key of each annotation, and its value as JSON. owner: the packet of each."""
-    count = len(found)
-    inner = scan(block.view, found.at, found.ends)
-    keys = keys_of(block, stated, texts, inner, owner)
+    block: PacketBlock, stated: Stated, texts: PacketTexts, found: DecodedAnnotations, owner: I64, depth: int
+) -> Column:
+    """Return the value of each annotation as JSON. owner: the packet of each."""
+    count, inner = len(found.row), found.fields
     rows: list[I64] = [np.arange(count)]
     values: list[Column] = [pa.repeat("null", count)]
     for kind, wire in _WIRES.items():
@@ -252,11 +280,12 @@ def _read(
         if depth >= _DEPTH:
             shown: Column = arrow.array(['"..."'] * len(parents), pa.string())
         else:
-            inner_keys, each = _read(block, stated, texts, picked, owner[picked.row], depth + 1)
+            within = annotations_of(block, stated, texts, picked, owner[picked.row])
+            each = _read(block, stated, texts, within, owner[picked.row], depth + 1)
             shown = (
                 _lists(place, each, len(parents))
                 if kind == LIST
-                else _objects(texts, place, inner_keys, each, len(parents))
+                else _objects(texts, place, within.keys, each, len(parents))
             )
         rows.append(parents)
         values.append(shown)
@@ -266,11 +295,11 @@ def _read(
             rows.append(picked.row)
             values.append(convert(block, picked))
     if len(rows) == 2 and len(rows[1]) == count and bool((rows[1] == rows[0]).all()):
-        return keys, values[1]
+        return values[1]
     place = np.empty(count, np.int64)
     every = np.concatenate(rows)
     place[every] = np.arange(len(every))
-    return keys, arrow.take(pa.concat_arrays(values), place)
+    return arrow.take(pa.concat_arrays(values), place)
 
 
 def _lists(parents: I64, values: Column, count: int) -> Column:

@@ -20,7 +20,7 @@ from tracekit.readers.packets.framing import PacketBlock
 from tracekit.readers.packets.rows import HELD
 from tracekit.readers.packets.sequences import Stated
 from tracekit.readers.packets.texts import NONE, PacketTexts
-from tracekit.readers.perfetto._args import INT, INTERNED, LIST, STRING, keys_of, texts_of
+from tracekit.readers.perfetto._args import INT, INTERNED, LIST, STRING, DecodedAnnotations, texts_of
 from tracekit.readers.perfetto._own_args import SHAPES, SMALL, TEXTS, TYPES, WIDE
 
 NAMES = (*SMALL, *WIDE, *TEXTS, *SHAPES)
@@ -39,26 +39,23 @@ class Holder:
         self._codes = [texts.code(name) for name in NAMES]
 
     def take(
-        self, block: PacketBlock, stated: Stated, picked: Picked, packets: I64, where: Mask
-    ) -> tuple[Picked, dict[str, I64 | Column]]:
+        self, block: PacketBlock, stated: Stated, found: DecodedAnnotations, packets: I64, where: Mask
+    ) -> tuple[DecodedAnnotations, dict[str, I64 | Column]]:
         """Return the annotations that are left, and the columns `shape` and `held` of the events.
 
-        picked: annotations, by event. packets: packet of each event. where: the events that may hold columns. The first
+        found: of events. packets: packet of each event. where: the events that may hold columns. The first
         annotations of an event are held, up to one that is no column or has a name that the event had before.
         """
-        if not len(picked):
-            return picked, {}
-        inner = scan(block.view, picked.at, picked.ends)
-        owner = packets[picked.row]
-        keys = keys_of(block, stated, self._texts, inner, owner)
+        if not len(found.row):
+            return found, {}
         ranks = np.full(len(self._texts.all), -1, np.int8)
         ranks[self._codes] = np.arange(len(NAMES))
-        rank = ranks[keys]
-        values, fits = self._values(block, stated, inner, owner, rank)
-        fits &= where[picked.row]
-        rows = picked.row.astype(np.uint16) if len(packets) <= 1 << 16 else picked.row
+        rank = ranks[found.keys]
+        values, fits = self._values(block, stated, found.fields, packets[found.row], rank)
+        fits &= where[found.row]
+        rows = found.row.astype(np.uint16) if len(packets) <= 1 << 16 else found.row
         order = np.argsort(rows, kind="stable")
-        row, rank, fits = picked.row[order], rank[order].astype(np.int64), fits[order]
+        row, rank, fits = found.row[order], rank[order].astype(np.int64), fits[order]
         first = np.flatnonzero(np.append(True, row[1:] != row[:-1]))
         each = np.diff(np.append(first, len(row)))
         place = np.arange(len(row)) - np.repeat(first, each)
@@ -69,7 +66,7 @@ class Holder:
         if again.any():
             fits &= ~np.repeat(again, each)
         if not fits.any():
-            return picked, {}
+            return found, {}
         shape = np.zeros(len(packets), np.int64)
         code = np.where(fits, (rank + 1) << np.minimum(_BITS * place, 59), 0)
         shape[row[first]] = np.bitwise_or.reduceat(code, first)
@@ -85,17 +82,16 @@ class Holder:
         np.cumsum(np.bincount(row[fits], sizes, len(packets)), out=offsets[1:])
         untyped: Any = arrow.array(offsets.astype(np.int32))
         held: Column = pa.ListArray.from_arrays(untyped, arrow.array(flat))
-        left = np.ones(len(picked), np.bool_)
+        left = np.ones(len(found.row), np.bool_)
         left[taken] = False
-        rest = Picked(picked.row[left], picked.value[left], picked.at[left])
-        return rest, {"shape": shape, "held": held.cast(HELD)}
+        return found.among(left), {"shape": shape, "held": held.cast(HELD)}
 
     def _values(
         self, block: PacketBlock, stated: Stated, inner: Fields, owner: I64, rank: np.ndarray
     ) -> tuple[I64, Mask]:
         """Return up to three numbers of each annotation, and whether it is a column."""
         count = len(owner)
-        fields = np.bincount(inner.row, minlength=count)
+        fields = inner.per_message(count)
         values, fits = np.zeros((count, 3), np.int64), np.zeros(count, np.bool_)
         whole = inner.of(INT, 0)
         values[whole.row, 0] = whole.value.view(np.int64)
@@ -119,7 +115,7 @@ class Holder:
             lists = Picked(lists.row[order], lists.value[order], lists.at[order])
             sizes = scan(block.view, lists.at, lists.ends)
             numbers = sizes.of(INT, 0)
-            if len(numbers) == len(sizes.row) == len(lists):
+            if len(numbers) == sum(sizes.counts().values()) == len(lists):
                 each = np.empty(len(lists), np.int64)
                 each[numbers.row] = numbers.value.view(np.int64)
                 at = lists.row[::3]

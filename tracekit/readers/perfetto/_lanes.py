@@ -17,16 +17,19 @@ from tracekit.readers.base import ReadOptions
 from tracekit.readers.builder import IdTable, Values, chosen, event_batch
 from tracekit.readers.names import Demangler
 from tracekit.readers.packets.rows import (
+    ARROWS,
     BEGIN,
     COUNTER,
     FINISH,
     HELD,
     LAST,
     MARK,
+    PIECE_ROWS,
     PLAIN,
     START,
     STEP,
     WHOLE,
+    in_pieces,
 )
 from tracekit.readers.packets.texts import PacketTexts, distinct
 from tracekit.readers.perfetto._held import args_with_held, columns_held
@@ -275,9 +278,10 @@ class PerfettoLanes:
         """Yield the flow events. tables: by id and time. The last point of an id ends the arrow."""
         before: pa.Table | None = None
         going = False
-        for table in tables:
-            kept = table if self._own is None else table.filter(arrow.array(self._own.is_arrow(table)))
-            for piece in kept.to_batches(max_chunksize=1 << 16):
+        own = self._own
+        kept = tables if own is None else (table.filter(arrow.array(own.is_arrow(table))) for table in tables)
+        for table in in_pieces(kept, ARROWS):
+            for piece in table.combine_chunks().to_batches(max_chunksize=PIECE_ROWS):
                 if before is not None:
                     batch, going = self._points(before, going, piece)
                     yield batch
@@ -309,13 +313,16 @@ class PerfettoLanes:
         if self._own is None:
             name, category = self._of_begins(begins, name, category)
         columns["name"], columns["raw_name"] = self._names.columns(self._texts_of(name))
-        ids, which = distinct(number)
-        identities = np.array([self._flows.number(each & (1 << 64) - 1) for each in ids.tolist()], np.int64)
+        identities = number.copy()
+        beyond = np.flatnonzero(number < 0)  # of int64: ids have no sign
+        ids, which = distinct(number[beyond])
+        known = [self._flows.number(each & (1 << 64) - 1) for each in ids.tolist()]
+        identities[beyond] = np.array(known, np.int64)[which]
         columns |= {
             "ts_ns": table.column("ts").combine_chunks(),
             "event_id": table.column("packet").combine_chunks(),
             "kind": str(Kind.FLOW),
-            "correlation": identities[which],
+            "correlation": arrow.array(identities),
             "args": self._with_category(args, category),
             "source": self._options.source,
         }

@@ -21,7 +21,7 @@ from tracekit.readers.builder import Values
 from tracekit.readers.engine.protobuf import INT64_MAX
 from tracekit.readers.engine.wire import WireMessage
 from tracekit.readers.packets.rows import LAST
-from tracekit.readers.perfetto._own_args import SMALL, TEXTS, WIDE, columns_of
+from tracekit.readers.perfetto._own_args import SMALL, TEXTS, WIDE, columns_of, naming_columns
 from tracekit.readers.perfetto._tracks import Key, Tracks
 
 _NARROW = ("source", "rank", "device")
@@ -106,14 +106,7 @@ class Own:
         device = np.array([lane.get("side") == "device" for lane in lanes], np.bool_)[place]
         out: dict[str, Values] = {}
         if args.null_count < len(args):
-            encoded = arrow.encoded(args)
-            codes = arrow.codes(encoded).astype(np.int64)
-            codes[codes < 0] = len(encoded.dictionary)
-            arguments = columns_of(encoded.dictionary)
-            for column in (*SMALL, *WIDE, *TEXTS, "value"):
-                if arguments[column].null_count < len(arguments[column]):
-                    out[column] = arrow.take(arguments[column], codes)
-            out["args"] = arrow.take(arguments["args"], codes)
+            out |= self._columns_in(args)
         for columns in (held, known):
             for column, values in columns.items():
                 stated = out.get(column)
@@ -139,6 +132,27 @@ class Own:
                 out[column] = _either(~device, of_lane, own)
             else:
                 out[column] = of_lane
+        return out
+
+    @staticmethod
+    def _columns_in(args: Column) -> dict[str, Column]:
+        """Return the columns that arguments hold, and `args`: what is left of these."""
+        no_text = pa.scalar(None, pa.string())
+        # Most of them name no column: they stay as they are, and are not taken apart.
+        naming = naming_columns(args)
+        rest = pc.if_else(pc.equal(args, "{}"), no_text, args)
+        if naming is None:
+            return {"args": rest}
+        encoded = arrow.encoded(pc.if_else(arrow.array(naming), args, no_text))
+        codes = arrow.codes(encoded).astype(np.int64)
+        codes[codes < 0] = len(encoded.dictionary)
+        arguments = columns_of(encoded.dictionary)
+        out = {
+            column: arrow.take(arguments[column], codes)
+            for column in (*SMALL, *WIDE, *TEXTS, "value")
+            if arguments[column].null_count < len(arguments[column])
+        }
+        out["args"] = pc.if_else(arrow.array(naming), arrow.take(arguments["args"], codes), rest)
         return out
 
     @staticmethod

@@ -14,7 +14,7 @@ import orjson
 import pyarrow as pa
 
 from tracekit.model import arrow
-from tracekit.model.arrow import Column, pc
+from tracekit.model.arrow import Column, Mask, pc
 from tracekit.readers.engine.protobuf import INT32_MAX, INT64_MAX
 
 SHAPES = {"grid": ("grid_x", "grid_y", "grid_z"), "block": ("block_x", "block_y", "block_z")}
@@ -41,6 +41,16 @@ _ODD = _one_of((*SMALL, *WIDE, *TEXTS, *SHAPES, "value", "args", "args_text"), "
 _INT32S = pa.list_(pa.int32())
 _STORED = pa.schema([(name, TYPES[name]) for name in (*SMALL, *WIDE, *TEXTS)] + [(name, _INT32S) for name in SHAPES])
 _BLOCK_BYTES = 1 << 20
+
+
+def naming_columns(texts: Column) -> Mask | None:
+    """Return which texts may hold a column, None where none does. texts: as in `columns_of`."""
+    offsets, data = arrow.text_parts(texts)
+    # One search over the bytes of all texts: a name and its colon are within one text, since each ends with a brace.
+    whole = arrow.text_column(offsets[[0, -1]], data, pa.large_string())
+    if not pc.match_substring_regex(whole, _ODD)[0].as_py():
+        return None
+    return arrow.bools(pc.fill_null(pc.match_substring_regex(texts, _ODD), False))
 
 
 def columns_of(texts: Column) -> dict[str, Column]:

@@ -13,7 +13,7 @@ from tracekit.model import arrow
 from tracekit.model.arrow import I64, Column, Mask, pc
 from tracekit.model.trace import Ledger, concat
 from tracekit.readers.engine.pairing import MOST_OPEN, SLICES, drop_lost_ends, match, match_by_depth, note_without_end
-from tracekit.readers.packets.rows import BEGIN, END, ENDED, LOOSE, SCHEMA, WHOLE
+from tracekit.readers.packets.rows import BEGIN, END, ENDED, LOOSE, PIECE_ROWS, SCHEMA, WHOLE, in_pieces
 from tracekit.readers.perfetto._lanes import PerfettoLanes, merged_args
 from tracekit.safety.spill import Sorter, Spill, order_of
 
@@ -26,6 +26,8 @@ from tracekit.safety.spill import Sorter, Spill, order_of
 STORED = SCHEMA.append(pa.field("partner", pa.int32()))
 """partner: row of the begin or end in the block, -1 for none."""
 _NEVER = np.iinfo(np.int64).min
+_SHOWN = ["track", "ts", "what", "packet", "name", "category", "value", "args", "shape", "held"]
+"""Columns that rows are made of once their ends are known."""
 _SAME = [name for name in LOOSE.names if name not in ("place", "args")]
 
 
@@ -140,9 +142,6 @@ class Blocks:
             self._used = np.append(self._used, np.zeros(more, np.bool_))
 
 
-_PIECE_ROWS = 1 << 16
-
-
 class Slices:
     """Matches begins and ends; counts what became of their packets."""
 
@@ -155,7 +154,7 @@ class Slices:
         Begins that are open go on to the next piece of their track.
         """
         open_ = LOOSE.empty_table()
-        pieces = _pieces(tables)
+        pieces = in_pieces(tables, LOOSE)
         table = next(pieces, None)
         while table is not None:
             following = next(pieces, None)
@@ -215,9 +214,9 @@ class Slices:
         rows = np.flatnonzero(~ends)
         order = order_of([arrow.ints(table.column("track"))[rows], ts[rows]])
         rows = rows if order is None else rows[order]
-        for first in range(0, len(rows), _PIECE_ROWS):
-            at_once = rows[first : first + _PIECE_ROWS]
-            piece, args_of = arrow.take(table, at_once), closing[at_once]
+        for first in range(0, len(rows), PIECE_ROWS):
+            at_once = rows[first : first + PIECE_ROWS]
+            piece, args_of = arrow.take(table.select(_SHOWN), at_once), closing[at_once]
             args_of = np.where((args_of >= 0) & with_args[args_of], args_of, -1)
             if (args_of >= 0).any():
                 piece = self._lanes.spelled(piece)
@@ -243,15 +242,3 @@ class _Ends:
             if self._rest.num_rows or (more := next(self._tables, None)) is None:
                 return concat(parts, ENDED)
             self._rest = more
-
-
-def _pieces(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the rows in tables that are not small."""
-    parts: list[pa.Table] = []
-    for table in tables:
-        parts.append(table)
-        if sum(part.num_rows for part in parts) >= _PIECE_ROWS:
-            yield concat(parts, LOOSE)
-            parts = []
-    if parts:
-        yield concat(parts, LOOSE)

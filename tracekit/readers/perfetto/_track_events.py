@@ -30,9 +30,9 @@ from tracekit.readers.packets.rows import (
     table,
 )
 from tracekit.readers.packets.sequences import Stated
-from tracekit.readers.packets.texts import NONE, PacketTexts, distinct, slices
+from tracekit.readers.packets.texts import NONE, PacketTexts, distinct, distinct_rows, slices
 from tracekit.readers.packets.times import PacketTimes, Timed
-from tracekit.readers.perfetto._args import ArgMembers, read_annotations
+from tracekit.readers.perfetto._args import ArgMembers, annotations_of, read_annotations
 from tracekit.readers.perfetto._held import Holder
 from tracekit.readers.perfetto._tracks import Tracks
 
@@ -160,11 +160,17 @@ class Legacy:
         """Move events to the process and thread that they state for themselves."""
         pid, has_pid = inner.of(18, 0).last(count)
         tid, has_tid = inner.of(19, 0).last(count)
-        for at in np.flatnonzero(has_pid | has_tid).tolist():
-            row = int(rows[at])
-            thread = self._thread(int(columns["track"][row]))
-            stated_lane = int(pid[at]) if has_pid[at] else thread[0], int(tid[at]) if has_tid[at] else thread[1]
-            columns["track"][row] = self.tracks.code(("thread", *stated_lane, ""))
+        stated = np.flatnonzero(has_pid | has_tid)
+        own = columns["track"][rows[stated]].astype(np.int64)
+        has = has_pid[stated] * 2 + has_tid[stated]
+        first, place = distinct_rows(own, has, pid[stated], tid[stated])
+        lanes = []
+        for at in first.tolist():
+            thread = self._thread(int(own[at]))
+            row = stated[at]
+            stated_lane = int(pid[row]) if has_pid[row] else thread[0], int(tid[row]) if has_tid[row] else thread[1]
+            lanes.append(self.tracks.code(("thread", *stated_lane, "")))
+        columns["track"][rows[stated]] = np.array(lanes, np.int64)[place]
 
     def _thread(self, track: int) -> tuple[int, int]:
         key = self.tracks.keys[track]
@@ -193,28 +199,34 @@ class Legacy:
         block: PacketBlock,
     ) -> None:
         """Give asynchronous events the track of their id."""
-        scopes: dict[int, bytes] = {}
+        scopes, scope = [b""], np.zeros(len(rows), np.int64)
         named = inner.of(7, 2)
-        for row, at, end in zip(named.row.tolist(), named.at.tolist(), named.ends.tolist(), strict=True):
-            scopes[row] = block.data[at:end].tobytes()
-        known: dict[tuple[int, int, int, int, bytes], int] = {}
-        for at in np.flatnonzero(chosen).tolist():
-            row = int(rows[at])
-            async_id = int(columns["track"][row]), int(columns["category"][row]), int(kind[at]), int(identity[at])
-            key = (*async_id, scopes.get(at, b""))
-            track = known.get(key)
-            if track is None:
-                category = self.texts.all[async_id[1]] if async_id[1] >= 0 else ""
-                process = self.tracks.process_of(async_id[0])
-                scope = f"{async_id[2] if async_id[2] else async_id[0]} {category}:{key[4].decode('utf-8', 'replace')}"
-                track = known[key] = self.tracks.asynchronous(
-                    process, local=async_id[2] != 3, identity=async_id[3], scope=scope
+        if len(named):
+            encoded = arrow.encoded(slices(block.data, named))
+            scopes += arrow.binaries(encoded.dictionary)
+            scope[named.row] = arrow.ints(encoded.indices) + 1
+        at = np.flatnonzero(chosen)
+        own = [columns[name][rows[at]].astype(np.int64) for name in ("track", "category")]
+        first, place = distinct_rows(*own, kind[at], identity[at], scope[at])
+        numbered = [values[first].tolist() for values in (*own, kind[at], identity[at], scope[at])]
+        tracks = []
+        for track, code, sort, number, number_of_scope in zip(*numbered, strict=True):
+            category = self.texts.all[code] if code >= 0 else ""
+            text = scopes[number_of_scope].decode("utf-8", "replace")
+            tracks.append(
+                self.tracks.asynchronous(
+                    self.tracks.process_of(track),
+                    local=sort != 3,
+                    identity=number,
+                    scope=f"{sort if sort else track} {category}:{text}",
                 )
-            columns["track"][row] = track
+            )
+        columns["track"][rows[at]] = np.array(tracks, np.int64)[place]
 
     def _add_ids(self, members: ArgMembers, rows: I64, identity: I64) -> None:
-        shown = [f'"0x{value & (1 << 64) - 1:x}"' for value in identity.tolist()]
-        members.add_same(rows, "id", arrow.array(shown, pa.string()))
+        ids, place = distinct(identity)
+        shown = arrow.array([f'"0x{value & (1 << 64) - 1:x}"' for value in ids.tolist()], pa.string())
+        members.add_same(rows, "id", arrow.take(shown, place))
 
     def _bound(self, inner: Fields, count: int, columns: Columns, rows: I64) -> list[pa.Table]:
         """Return the ends of arrows that events have by `bind_id` and direction."""
@@ -290,7 +302,8 @@ class TrackEvents:
             "category": self._category(block, fields, stated, packets),
         }
         members = ArgMembers(self.texts)
-        annotations, legacy = fields.of(4, 2), fields.of(6, 2)
+        annotated, legacy = fields.of(4, 2), fields.of(6, 2)
+        annotations = annotations_of(block, stated, self.texts, annotated, packets[annotated.row])
         held: dict[str, I64 | Column] = {}
         if may_be_own:
             plain = what != END
@@ -474,11 +487,10 @@ class TrackEvents:
 
     def _others(self, block: PacketBlock, fields: Fields, stated: Stated, packets: I64, members: ArgMembers) -> None:
         """Add correlation ids, source locations and log messages, and count what is not read."""
-        seen = distinct(fields.number.astype(np.int64))[0]
-        for number in seen.tolist():
+        fields_seen = fields.counts()
+        for number, times in fields_seen.items():
             if number not in _READ:
-                self.unread[number] = self.unread.get(number, 0) + int(np.count_nonzero(fields.number == number))
-        fields_seen = set(seen.tolist())
+                self.unread[number] = self.unread.get(number, 0) + times
         if 52 in fields_seen:
             ids = fields.of(52, 0)
             members.add_same(ids.row, "correlation_id", arrow.array(ids.value).cast(pa.string()))
@@ -511,19 +523,14 @@ class TrackEvents:
             members.add_same(rows[good], "log_message", self.texts.json(codes[good]))
 
     def _locations(self, stated: Stated, locations: Picked, packets: I64, key: str, members: ArgMembers) -> None:
-        shown: list[str] = []
-        rows: list[int] = []
-        known: dict[tuple[int, int], str | None] = {}
-        states = stated.state[packets[locations.row]].tolist()
-        for row, state, iid in zip(locations.row.tolist(), states, locations.value.tolist(), strict=True):
-            if (state, iid) not in known:
-                raw = stated.states[state].interned.raw.get((numbers.SOURCE_LOCATIONS, iid))
-                known[state, iid] = None if raw is None else _location(raw)
-            text = known[state, iid]
-            if text is not None:
-                rows.append(row)
-                shown.append(text)
-        members.add_same(np.array(rows, np.int64), key, arrow.array(shown, pa.string()))
+        states, state = distinct(stated.state[packets[locations.row]])
+        iids, iid = distinct(locations.value)
+        pairs, place = distinct(state * len(iids) + iid)
+        numbered = [(int(states[pair // len(iids)]), int(iids[pair % len(iids)])) for pair in pairs.tolist()]
+        raw = [stated.states[state].interned.raw.get((numbers.SOURCE_LOCATIONS, iid)) for state, iid in numbered]
+        shown = arrow.array([None if data is None else _location(data) for data in raw], pa.string())
+        known = arrow.valid(shown)[place]
+        members.add_same(locations.row[known], key, arrow.take(shown, place[known]))
 
 
 def _location(data: bytes) -> str:

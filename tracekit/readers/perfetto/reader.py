@@ -54,7 +54,7 @@ from tracekit.readers.engine.wire import WireMessage
 from tracekit.readers.head import Head
 from tracekit.readers.packets import fields as numbers
 from tracekit.readers.packets.framing import PacketBlock, Packets
-from tracekit.readers.packets.rows import ENDED, FLOW, LOOSE, SCHEMA
+from tracekit.readers.packets.rows import ARROWS, ENDED, FLOW, LOOSE, SCHEMA
 from tracekit.readers.packets.sequences import Sequences
 from tracekit.readers.packets.texts import PacketTexts
 from tracekit.readers.packets.times import BAD, PacketTimes
@@ -167,9 +167,9 @@ class _PerfettoReading:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows; the run has its names afterwards."""
-        with closing(Spill(SCHEMA)) as spill, closing(Spill(STORED)) as stored:
+        with closing(Spill(SCHEMA)) as spill, closing(Spill(STORED)) as stored, closing(Spill(ARROWS)) as points:
             blocks = Blocks(stored, _CHUNK_ROWS, self.texts.code(""))
-            arrows = Sorter(spill, by_columns("number", "ts", "seq"), _CHUNK_ROWS)
+            arrows = Sorter(points, by_columns("number", "ts", "seq"), _CHUNK_ROWS)
             waiting = Sorter(spill, by_columns("seq"), _CHUNK_ROWS)
             for block in self.packets.blocks():
                 for table in self._tables(block):
@@ -241,12 +241,14 @@ class _PerfettoReading:
 
     def _count_others(self, block: PacketBlock, counted: Mask) -> None:
         """Count the packets of other types."""
-        fields, ledger = block.fields, self.ledger
-        uncounted = np.flatnonzero(~counted[fields.row])
-        uncounted = uncounted[~np.isin(fields.number[uncounted], list(numbers.BESIDE))]
-        rows, first = np.unique(fields.row[uncounted], return_index=True)
-        kinds = fields.number[uncounted][first]
-        counted[rows] = True
+        ledger = self.ledger
+        first = np.full(block.count, -1, np.int64)
+        for row, tag, _, _ in block.fields.steps:
+            number = tag.view(np.int64) >> 3
+            types = ~counted[row] & (first[row] < 0) & ~np.isin(number, list(numbers.BESIDE))
+            first[row[types]] = number[types]
+        kinds = first[first >= 0]
+        counted |= first >= 0
         for kind, count in zip(*(each.tolist() for each in np.unique(kinds, return_counts=True)), strict=True):
             if kind in numbers.FACTS:
                 ledger.facts += count
@@ -283,11 +285,13 @@ class _PerfettoReading:
         least = int(ts.min())
         self._first_ns = least if self._first_ns is None else min(least, self._first_ns)
         flows = arrow.ints(table.column("what")) == FLOW
+        if flows.all():
+            arrows.add(table.select(ARROWS.names))
+            return
         if flows.any():
-            arrows.add(table.filter(arrow.array(flows)))
+            arrows.add(table.select(ARROWS.names).filter(arrow.array(flows)))
             table = table.filter(arrow.array(~flows))
-        if table.num_rows:
-            blocks.add(table)
+        blocks.add(table)
 
     def _drop(self, table: pa.Table, code: str, text: str) -> None:
         primary = arrow.bools(table.column("primary"))

@@ -127,24 +127,34 @@ def read_reports(
     begin: Callable[[RankRows, Iterator[int]], R],
     words: tuple[str, ...] = ("",),
     block_of: Callable[[R, bytes], int] | None = None,
+    takes_blocks: Callable[[R], bool] = lambda _: False,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a text. Each rank has its own reading, which `begin` makes with the numbers of runs.
 
     what: the report in words. words: as for `Plain`. block_of: takes whole lines at once, and returns how many they
-    are; 0 if they have to be taken one by one. Raises: ParseError, at the end, when there was no report.
+    are; 0 if they have to be taken one by one. takes_blocks: whether a reading has seen enough lines for `block_of`.
+    Raises: ParseError, at the end, when there was no report.
     """
     rows, runs, plain = TotalRows(options.source, ledger), count(), Plain(mark, words)
     readings: dict[int | None, R] = {}
     in_notebook = is_notebook(source.head().data)
     # With small blocks a table is soon taken by blocks.
     for block in source.line_blocks(ledger) if block_of is None else source.line_blocks(ledger, _BLOCK_BYTES):
-        if block_of is not None and None in readings and plain.has_none and not block.torn and not in_notebook:
-            taken = block_of(readings[None], block.data)
-            ledger.read += taken
-            yield from rows.take()
-            if taken:
-                continue
-        for line in lines_of(block, ledger, in_notebook=in_notebook):
+        by_blocks = block_of is not None and not block.torn and not in_notebook
+        tried, place = False, 0
+        lines = lines_of(block, ledger, in_notebook=in_notebook)
+        while True:
+            # Once in a block: at its begin, or behind the lines that show what the others look like.
+            if by_blocks and not tried and plain.has_none and (own := readings.get(None)) and takes_blocks(own):
+                tried = True
+                taken = block_of(own, block.data[place:]) if block_of is not None else 0
+                ledger.read += taken
+                yield from rows.take()
+                if taken:
+                    break
+            if (line := next(lines, None)) is None:
+                break
+            place = block.data.find(b"\n", place) + 1
             rank, text = plain.of(line.text)
             if rank not in readings:
                 readings[rank] = begin(RankRows(rows, rank), runs)

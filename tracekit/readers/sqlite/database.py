@@ -12,12 +12,12 @@ mode at 18, pages at 28, valid when bytes 24 and 92 agree), sqlite.org/wal.html.
 from __future__ import annotations
 
 import contextlib
-import mmap
 import sqlite3
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from enum import Enum
+from io import FileIO
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeAlias
 
@@ -50,10 +50,8 @@ __all__ = [
 
 
 _FILE_HEAD = 100
-_INNER = (2, 5)
+_INNER = (b"\x02", b"\x05")
 """First bytes of inner pages, of an index and of a table."""
-_AT_ONCE = 4096
-"""Pages that are looked at before their memory is given back."""
 
 
 def refuse_repeated_pages(name: str, path: Path) -> None:
@@ -81,28 +79,32 @@ def repeated_page(path: Path) -> int | None:
 
     Pages that cannot be there are left to SQLite, which says so. Raises: sqlite3.Error, OSError.
     """
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        if size < _FILE_HEAD:
+    with path.open("rb", buffering=0) as file:
+        pages = _Pages(file)
+        if not pages.count:
             return None
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            pages = _Pages(data, size)
-            if not pages.count:
-                return None
-            if (found := pages.walk([1])) is not None:
-                return found
-            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as db:
-                rows = db.execute("select rootpage from sqlite_master where rootpage > 1").fetchall()
-            return pages.walk([int(row[0]) for row in rows if isinstance(row[0], int)])
+        if (found := pages.walk([1])) is not None:
+            return found
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as db:
+            rows = db.execute("select rootpage from sqlite_master where rootpage > 1").fetchall()
+        return pages.walk([int(row[0]) for row in rows if isinstance(row[0], int)])
 
 
 class _Pages:
-    def __init__(self, data: mmap.mmap, size: int) -> None:
-        self._data = data
-        page = struct.unpack(">H", data[16:18])[0]
+    """Pages of a database, read one by one: most are leaves, of which one byte is enough."""
+
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
+        size = file.seek(0, 2)
+        head = self._read(0, _FILE_HEAD)
+        page = struct.unpack(">H", head[16:18])[0] if len(head) == _FILE_HEAD else 0
         self._size = 65536 if page == 1 else page
         self.count = size // self._size if self._size >= 512 else 0
         self._seen = np.zeros(self.count + 1, bool)
+
+    def _read(self, start: int, count: int) -> bytes:
+        self._file.seek(start)
+        return self._file.read(count)
 
     def walk(self, roots: Sequence[int]) -> int | None:
         level = np.array(roots, np.int64)
@@ -114,24 +116,20 @@ class _Pages:
             if again.size:
                 return int(again[0])
             self._seen[level] = True
-            below: list[I64] = []
-            for first in range(0, ordered.size, _AT_ONCE):
-                below += self._below(ordered[first : first + _AT_ONCE])
-                if hasattr(mmap, "MADV_DONTNEED"):  # pages of the file count as memory of the process
-                    self._data.madvise(mmap.MADV_DONTNEED)
+            below = self._below(ordered.tolist())
             level = np.concatenate(below) if below else np.empty(0, np.int64)
         return None
 
-    def _below(self, pages: I64) -> list[I64]:
+    def _below(self, pages: list[int]) -> list[I64]:
         """Return the pages below inner ones."""
         found = []
-        for page in pages.tolist():
-            start = (page - 1) * self._size
-            head = start + (_FILE_HEAD if page == 1 else 0)
-            if self._data[head] not in _INNER:
+        for page in pages:
+            start, at = (page - 1) * self._size, _FILE_HEAD if page == 1 else 0
+            if self._read(start + at, 1) not in _INNER:
                 continue
-            bytes_ = np.frombuffer(self._data[start : start + self._size], np.uint8)
-            at = head - start
+            bytes_ = np.frombuffer(self._read(start, self._size), np.uint8)
+            if bytes_.size < self._size:
+                continue  # the file became shorter
             cells = min(int.from_bytes(bytes_[at + 3 : at + 5].tobytes(), "big"), (self._size - at - 12) // 2)
             places = bytes_[at + 12 : at + 12 + 2 * cells].view(">u2").astype(np.int64)
             places = np.append(places[places <= self._size - 4], at + 8)

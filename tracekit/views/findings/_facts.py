@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 
 import numpy as np
 
@@ -57,15 +57,20 @@ LOWER = {"high": "medium", "medium": "low", "low": "low"}
 class Bound:
     """An upper bound of savings. share: of the window. on_path: from the critical path, else from device time alone.
 
-    doubtful: it would be smaller if no stream had waited for another but where a row or a call says so. unlinked: much
-    device work names no launch call.
+    in_doubt: tells `doubtful`, None where nothing is in doubt; most bounds are too small to be shown, and nobody asks.
+    unlinked: much device work names no launch call.
     """
 
     ns: int
     share: float
     on_path: bool
-    doubtful: bool = False
+    in_doubt: Callable[[], bool] | None = field(default=None, compare=False, repr=False)
     unlinked: bool = False
+
+    @property
+    def doubtful(self) -> bool:
+        """Return whether it would be smaller if no stream had waited for another but where a row or a call says so."""
+        return self.in_doubt is not None and self.in_doubt()
 
 
 def sure(bound: Bound, confidence: str) -> str:
@@ -490,13 +495,21 @@ class Facts:
         """
         own, path = self.graphs[owner], self.paths[owner]
         found = upper_bounds(own.graph, masks, path=path, pauses=True, longest=longest).tolist()
-        certain = found
-        if own.guessed_waits:
-            certain = upper_bounds(own.graph, masks, path=path, pauses=True, longest=longest, certain=True).tolist()
-        return [
-            replace(self._bound(owner, ns, most), doubtful=ns > DOUBT * least)
-            for ns, least in zip(found, certain, strict=True)
-        ]
+        bounds = [self._bound(owner, ns, most) for ns in found]
+        if not own.guessed_waits:
+            return bounds
+
+        @cache
+        def certain() -> list[int]:
+            least: list[int] = upper_bounds(
+                own.graph, masks, path=path, pauses=True, longest=longest, certain=True
+            ).tolist()
+            return least
+
+        def in_doubt(place: int) -> bool:
+            return bool(found[place] > DOUBT * certain()[place])
+
+        return [replace(bound, in_doubt=partial(in_doubt, place)) for place, bound in enumerate(bounds)]
 
     def without(self, owner: int, calls: I64, others: I64) -> Bound:
         """Return the upper bound if these calls did not wait, and took no time, nor these other rows of EVENTS.

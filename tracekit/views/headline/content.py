@@ -21,10 +21,11 @@ from tracekit.model.report import Cell, LeadFigure, QuotedTable, ReportTable, Se
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs
+from tracekit.views.tables.metrics import OF_THE_RUN
 from tracekit.views.tables.model import ON_NO_THREAD, OTHERS, PHASES, STEP
 from tracekit.views.totals import HEADER, TotalsRow, totals_rows
 
-__all__ = ["OF_STEPS", "OF_THREADS", "WITHOUT_THREAD", "choose", "quote"]
+__all__ = ["KINDS", "OF_STEPS", "OF_THREADS", "WITHOUT_THREAD", "choose", "quote", "rest"]
 
 NAMES = 8
 """The most names of the first screen."""
@@ -109,6 +110,38 @@ def quote(section: Callable[[str], Section], top: TopNames | None) -> tuple[Lead
     return None, ()
 
 
+def rest(section: Callable[[str], Section], *, shares: bool) -> tuple[TopNames | None, tuple[QuotedTable, ...]]:
+    """Return what to show of a trace that has neither names with times nor another figure: its kinds, else a table."""
+    for table in section("overview").tables:
+        columns = tuple(replace(column, name="name") if column.name == "kind" else column for column in table.columns)
+        if (found := _names("overview", replace(table, columns=columns), (), shares=shares)) is not None:
+            return replace(found, title=KINDS), ()
+    for view in _TABLES_WITHOUT_TIMES:
+        for table in section(view).tables:
+            ranked = sorted(table.columns, key=lambda column: (column.name in _NAMES_LAST, column.priority))
+            if len(table):
+                others = [column for column in ranked if column.name not in _NAMES_LAST]
+                numbers = [column.name for column in others if column.unit is not Unit.TEXT][:_QUOTED_COLUMNS]
+                texts = [column.name for column in others if column.unit is Unit.TEXT][:1]
+                return None, (_quoted(view, table, [*(numbers or texts), *_NAMES_LAST]),)
+    return None, ()
+
+
+KINDS = "kinds"
+_TABLES_WITHOUT_TIMES = (
+    "benchmark",
+    "memory_manipulation",
+    "memory",
+    "inference",
+    "efficiency",
+    "model",
+    "user_defined",
+    "api",
+    "other",
+    "device",
+)
+_QUOTED_COLUMNS = 4
+_NAMES_LAST = ("layer", "name")
 _HARDLY_WORK = ("user_defined", "other")
 """Views of names that a snapshot of memory may have beside what it is about."""
 _OF_METRICS = ("compute", "memory", "dram", "occupancy", "metric", "avg", "unit", "name")
@@ -132,11 +165,14 @@ def _peak(memory: dict[str, ReportTable]) -> LeadFigure | None:
     if not allocated:
         return None
     peak, kind, place = max(allocated, key=lambda each: each[0])
-    return LeadFigure("Memory peaked at", peak, Unit.BYTES, f"{kind} on {place}")
+    article = "an " if str(place).startswith("unnamed") else ""
+    return LeadFigure("Memory peaked at", peak, Unit.BYTES, f"{kind} on {article}{place}")
 
 
 def _kernels_with(metrics: dict[str, ReportTable]) -> LeadFigure:
     column = metrics["metrics"].column("name")
+    if column.title == OF_THE_RUN:
+        return LeadFigure("", len(metrics["metrics"]), Unit.COUNT, "metrics of the run")
     count, what = len(set(column.values)), column.title.lower()
     return LeadFigure("", count, Unit.COUNT, f"{what if count == 1 else f'{what}s'} with metrics")
 
@@ -146,7 +182,8 @@ def _quoted(view: str, table: ReportTable, wanted: Sequence[str], first: Sequenc
 
     first: the names of rows that come before all others.
     """
-    names = table.column("name").values
+    columns = {column.name: column.values for column in table.columns}
+    names = columns.get("name", [None] * len(table))
     order = {name: place for place, name in enumerate(first)}
     telling = _telling(table)
 

@@ -39,7 +39,7 @@ from tracekit.model.report import (
     TimePiece,
 )
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
-from tracekit.model.trace import Ledger, all_ledgers
+from tracekit.model.trace import ELAPSED, Ledger, all_ledgers
 from tracekit.views.advice import is_cut
 from tracekit.views.device import breakdown
 from tracekit.views.device.breakdown import DeviceParts, device_parts
@@ -75,6 +75,8 @@ def find(index: TraceIndex, section: Callable[[str], Section], more: Sequence[st
     found = section("findings")
     top, below = content.choose(index, section, more, shares=not lost)
     figure, quoted = (None, ()) if lost else content.quote(section, top)
+    if top is None and figure is None and not quoted:
+        top, quoted = content.rest(section, shares=not lost)
     headline = Headline(
         step=_step(index),
         run_ns=run_ns,
@@ -142,6 +144,9 @@ def _run(index: TraceIndex) -> tuple[int | None, str]:
     """Return the time from the first start to the last end, or why it is not known."""
     span = index.span()
     if span is None:
+        printed = [source.facts.get(ELAPSED) for source in index.run.sources]
+        if len(printed) == 1 and isinstance(printed[0], int):
+            return printed[0], ""
         return None, "totals do not say when work ran" if index.totals.num_rows else "no events"
     if _without_starts(index):
         return None, why_not(index.run.sources) or "durations without starts do not say when work ran"

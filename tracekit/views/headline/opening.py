@@ -16,7 +16,8 @@ from tracekit.model.report import DeviceTime, Finding, Headline, Opening, Quoted
 from tracekit.model.units import Unit, format_bytes, sentence_span
 from tracekit.views.advice import READ_ALL
 from tracekit.views.hang_words import HangWords
-from tracekit.views.headline.content import OF_STEPS
+from tracekit.views.headline.content import KINDS, OF_STEPS
+from tracekit.views.tables.metrics import OF_THE_RUN
 from tracekit.views.tables.model import OTHERS, PHASES, STEP
 
 __all__ = ["CALLS", "CAUSES", "OPERATORS", "RANGES", "RULES", "STACKS", "OpeningFacts", "about", "opening_of"]
@@ -186,6 +187,8 @@ def _figure(facts: OpeningFacts) -> Opening | None:
         calls = f"{figure.value:,} operator {'call' if figure.value == 1 else 'calls'}, without times."
         return Opening("calls", calls, "Name the Kineto trace of the same run beside it to see where the time goes.")
     what = figure.after.partition(" ")[0]
+    if quoted is not None and OF_THE_RUN in [column.title for column in quoted.columns]:
+        return Opening("metrics", "Metrics of the run as a whole, without times of what ran.", _metric(quoted))
     return Opening("metrics", f"Metrics of {figure.value:,} {what}, without times.", _metric(quoted))
 
 
@@ -549,6 +552,7 @@ _SINGULAR = {
     "API calls": "API call",
     "functions": "function",
     "other calls": "call",
+    KINDS: "kind",
 }
 
 
@@ -610,7 +614,8 @@ def _nothing(facts: OpeningFacts) -> Opening:
         step = facts.headline.step
         return Opening("steps", f"A step takes {sentence_span(step.median_ns)}.", "What it does is not in this trace.")
     if not facts.has_events:
-        return Opening("no times", "This input has no times of kernels, operators or calls.", "What it has is below.")
+        below = "What it has is below." if facts.headline.quoted or facts.headline.top else ""
+        return Opening("no times", "This input has no times of kernels, operators or calls.", below)
     if not facts.has_durations:
         said = "Nothing here has a duration: this trace has points in time alone."
         advice = READ_ALL if facts.cut else "Record ranges with a begin and an end to see where the time goes."

@@ -26,11 +26,13 @@ from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.tables import roofline
 from tracekit.views.totals import TotalsRow, fields, in_file_order, totals_rows, with_all
 
-__all__ = ["VIEW", "measured_kernels"]
+__all__ = ["OF_THE_RUN", "VIEW", "measured_kernels"]
 
 _TITLE = "Metrics"
 _SECTIONS = frozenset({"metrics", "events"})
 _KERNEL = ("source", "rank", "run", "device", "name")
+OF_THE_RUN = "Part"
+"""The title of the names where metrics are of the run as a whole."""
 _APART = ("source", "rank", "run", "section", "device", "name", "metric", "unit")
 
 
@@ -75,9 +77,11 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 
 
 def _named(rows: list[MetricRow]) -> Column:
-    """Return the names of what was measured: kernels, unless a table has the parts of steps."""
+    """Return the names of what was measured: kernels, unless a table has the parts of steps, or of the whole run."""
     column = _SHOWN["name"].column([row["name"] for row in rows])
-    return replace(column, title="Step") if all(row["kind"] == Kind.STEP for row in rows) else column
+    if all(row["kind"] == Kind.STEP for row in rows):
+        return replace(column, title="Step")
+    return replace(column, title=OF_THE_RUN) if {row["name"] for row in rows} == {"the run"} else column
 
 
 def measured_kernels(index: TraceIndex) -> list[roofline.MeasuredKernel]:

@@ -3,6 +3,9 @@
 self: samples whose innermost frame is the function. total: samples that have it anywhere; a function that calls itself
 counts once a sample, so totals overlap. Profiles of time have times; others have numbers in their own unit (samples,
 bytes). A block for each input and unit; `--thread-sep`: for each thread. The page draws the stacks as a flame graph.
+
+A table of hotspots has functions without those that called them: then the total of a function is not known. It may be
+of modules or threads in place of functions, or of several of them (grouping): such tables stay apart.
 """
 
 from __future__ import annotations
@@ -34,14 +37,17 @@ _FLAMES = 8
 
 @dataclass(slots=True)
 class _SamplesBlock:
-    """The stacks of one input, unit and thread ("": all). own, all_: sums by function. paths: sums by stack.
+    """The stacks of one input, unit, thread ("": all) and grouping. own, all_: sums by function. paths: sums by stack.
 
+    flat: rows without their callers are among them.
     stretches: (thread, begin, length, stack) of the times at which a stack was on; None where a row does not say it.
     """
 
     source: int
     unit: str
     thread: str
+    grouping: str = ""
+    flat: bool = False
     own: dict[str, float] = field(default_factory=dict)
     all_: dict[str, float] = field(default_factory=dict)
     paths: dict[tuple[str, ...], float] = field(default_factory=dict)
@@ -57,24 +63,29 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if not rows:
         needs = "needs stacks of a sampling profiler; this trace has none"
         return Section(VIEW.name, _TITLE, notes=(needs, *tabulate.option_notes(options)))
-    blocks: dict[tuple[int, str, str], _SamplesBlock] = {}
+    blocks: dict[tuple[int, str, str, str], _SamplesBlock] = {}
     for row in rows:
         thread = str(row["args"].get("thread") or "") if options.thread_sep else ""
         unit = _TIME if row["total_ns"] is not None else row["unit"] or _SECTION
-        block = blocks.setdefault((row["source"], unit, thread), _SamplesBlock(row["source"], unit, thread))
+        key = row["source"], unit, thread, str(row["args"].get("grouping") or "")
+        block = blocks.setdefault(key, _SamplesBlock(*key))
         _add(block, row, row["total_ns"] if row["total_ns"] is not None else row["value_avg"] or 0)
     shown = list(blocks.values())
     units = dict.fromkeys(block.unit for block in shown)
     tables = tuple(_table(index, [b for b in shown if b.unit == unit], unit, options) for unit in units)
-    flames = tuple(_flame(index, block) for block in shown[:_FLAMES])
+    stacks = [block for block in shown if not block.flat]
+    flames = tuple(_flame(index, block) for block in stacks[:_FLAMES])
     notes = ["self: the function is the innermost frame; totals overlap, since a sample counts for all its frames"]
-    if len(shown) > _FLAMES:
-        notes.append(f"only the first {_FLAMES} of {plural(len(shown), 'flame graph')} are drawn")
+    if not stacks:
+        notes = ["self: the time in the function itself; the input does not say which functions called it"]
+    if len(stacks) > _FLAMES:
+        notes.append(f"only the first {_FLAMES} of {plural(len(stacks), 'flame graph')} are drawn")
     return Section(VIEW.name, _TITLE, tables, flames, (*notes, *tabulate.option_notes(options, tables[0])))
 
 
 def _add(block: _SamplesBlock, row: TotalsRow, weight: float) -> None:
     frames = frames_of(row)
+    block.flat |= row["args"].get("callers") == "unknown"
     block.own[frames[-1]] = block.own.get(frames[-1], 0) + weight
     for name in set(frames):
         block.all_[name] = block.all_.get(name, 0) + weight
@@ -95,10 +106,11 @@ def _is_whole(value: object) -> bool:
 def _table(index: TraceIndex, blocks: list[_SamplesBlock], unit: str, options: ViewOptions) -> ReportTable:
     rows = [(block, name) for block in blocks for name in block.all_]
     labels = source_labels(index)
-    places: list[tuple[Cell, ...]] = [(block.source, block.thread) for block, _ in rows]
+    places: list[tuple[Cell, ...]] = [(block.source, block.thread, block.grouping) for block, _ in rows]
     apart = [
         specs.THREAD.column([block.thread for block, _ in rows], 0),
         specs.SOURCE.column([source_label(labels, block.source) for block, _ in rows], 2),
+        _GROUPING.column([block.grouping for block, _ in rows], 2),
     ]
     self_values = [block.own.get(name, 0) for block, name in rows]
     whole: dict[tuple[Cell, ...], float] = {}
@@ -107,22 +119,25 @@ def _table(index: TraceIndex, blocks: list[_SamplesBlock], unit: str, options: V
     shares: list[Cell] = [
         value / whole[place] if whole[place] else None for place, value in zip(places, self_values, strict=True)
     ]
-    total = [block.all_[name] for block, name in rows]
+    total: list[Cell] = [None if block.flat else block.all_[name] for block, name in rows]
     keys = ("self", "total") if unit == _TIME else ("self_samples", "total_samples")
     kind = Unit.NS if unit == _TIME else Unit.NUMBER
     words = "" if unit == _TIME else f" ({unit})"
+    totals = Column(keys[1], f"Total{words}", kind, [_number(value, kind) for value in total], 1)
     columns = [
         specs.NAME.column([name for _, name in rows]),
         *(c for c in apart if len(set(c.values)) > 1),
         Column(keys[0], f"Self{words}", kind, [_number(value, kind) for value in self_values], 0),
-        Column(keys[1], f"Total{words}", kind, [_number(value, kind) for value in total], 1),
+        *([totals] if any(value is not None for value in total) else []),
         specs.RATIO.column(shares, 1),
     ]
     name = "functions" if unit == _TIME else f"functions_{unit}"
     return tabulate.finish(name, _TITLE, columns, options, own_order=keys[0], blocks=places)
 
 
-def _number(value: float, kind: Unit) -> Cell:
+def _number(value: Cell, kind: Unit) -> Cell:
+    if not isinstance(value, int | float):
+        return None
     return int(value) if kind is Unit.NS and abs(value) <= INT64_MAX else float(value)
 
 
@@ -165,10 +180,14 @@ def _flame(index: TraceIndex, block: _SamplesBlock) -> Flame:
     )
 
 
+_GROUPING = ViewColumn(
+    "grouping", "Grouping", Unit.TEXT, "What the rows are, where a table has others than functions.", "place"
+)
 _SHOWS = (
     specs.NAME,
     specs.THREAD,
     specs.SOURCE,
+    _GROUPING,
     specs.RATIO,
     ViewColumn("self", "Self", Unit.NS, "The time of the samples whose innermost frame is the function."),
     ViewColumn("total", "Total", Unit.NS, "The time of the samples that have the function anywhere."),

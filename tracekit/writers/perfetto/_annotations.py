@@ -15,7 +15,7 @@ from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import F64, I64, Column, DictColumn, Mask, Rows, pc
 from tracekit.model.digits import varint, varint_sizes
-from tracekit.writers.json_text import OWN_KEYS, parsed
+from tracekit.writers.json_text import OWN_KEYS, all_parsed
 from tracekit.writers.perfetto._interned_names import KEY, InternedNames, Text
 from tracekit.writers.perfetto._wire import BINARY, WireCells, binary, double, message, number, sizes_of, text, words
 
@@ -74,13 +74,15 @@ class Annotations:
 
 def of_args(args: DictColumn, interned: InternedNames) -> Annotations:
     """Return the annotations of a column of args."""
-    texts = arrow.texts(args.dictionary)
+    texts = all_parsed(args.dictionary)
     groups: dict[tuple[str, ...], list[int]] = {}
-    objects: list[dict[str, object]] = []
-    for at, source in enumerate(texts):
-        found = _object(source)
-        objects.append(found)
-        groups.setdefault(tuple(found), []).append(at)
+    of_keys: dict[tuple[str, ...] | None, list[int]] = {}
+    for at, found in enumerate(texts):
+        keys = None if found is None else tuple(found)
+        members = of_keys.get(keys)
+        if members is None:
+            members = of_keys[keys] = groups.setdefault(_written_keys(keys), [])
+        members.append(at)
     parts: list[Column] = []
     places: list[int] = []
     needs: list[tuple[Text, ...]] = []
@@ -89,11 +91,10 @@ def of_args(args: DictColumn, interned: InternedNames) -> Annotations:
         iids = [interned.iid(KEY, key) for key in keys]
         need[members] = len(needs)
         needs.append(tuple((KEY, iid) for iid in iids))
-        columns = zip(*(objects[at].values() for at in members), strict=True)
+        objects = _objects(args.dictionary, texts, members, keys)
+        columns = zip(*(each.values() for each in objects), strict=True)
         parts.append(
-            _together(iids, columns, len(members))
-            if len(members) >= _TOGETHER
-            else _one_by_one(iids, [objects[at] for at in members])
+            _together(iids, columns, len(members)) if len(members) >= _TOGETHER else _one_by_one(iids, objects)
         )
         places += members
     order = np.empty(len(texts), np.int64)
@@ -102,14 +103,26 @@ def of_args(args: DictColumn, interned: InternedNames) -> Annotations:
     return Annotations(arrow.codes(args), data, sizes_of(data), need, needs)
 
 
-def _object(source: str) -> dict[str, object]:
-    """Return the members that a text of args is written as; see `writers/chrome` for the same rule."""
-    found = parsed(source)
-    if found is None:
-        return {"args_text": source}
-    if not OWN_KEYS.isdisjoint(found):
-        return {"args": found}
-    return found
+_NO_OBJECT, _WHOLE = ("args_text",), ("args",)
+
+
+def _written_keys(keys: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the keys with which an object of args is written; see `writers/chrome` for the same rule."""
+    if keys is None:
+        return _NO_OBJECT
+    return keys if OWN_KEYS.isdisjoint(keys) else _WHOLE
+
+
+def _objects(
+    sources: Column, texts: list[dict[str, object] | None], members: list[int], keys: tuple[str, ...]
+) -> list[dict[str, object]]:
+    """Return what these texts of args are written as, all with the same keys."""
+    found = [texts[at] for at in members]
+    if keys == _NO_OBJECT:
+        return [{"args_text": sources[at].as_py()} for at in members]
+    if keys == _WHOLE:
+        return [{"args": each} for each in found]
+    return [each for each in found if each is not None]
 
 
 def _one_by_one(iids: list[int], objects: list[dict[str, object]]) -> Column:

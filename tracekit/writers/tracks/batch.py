@@ -20,9 +20,10 @@ from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import F64, I64, Bytes, Column, DictColumn, Mask, Rows, pc
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
+from tracekit.model.tables import sorting_order
 from tracekit.model.trace import Run
 from tracekit.writers.base import Written
-from tracekit.writers.json_text import parsed
+from tracekit.writers.json_text import all_parsed, parsed
 from tracekit.writers.tracks.arrows import BOUND, Flows
 from tracekit.writers.tracks.digits import Piece
 from tracekit.writers.tracks.lanes import LaneKey, TrackLanes
@@ -381,7 +382,7 @@ class Loader:
         rows = np.flatnonzero(with_args & (batch.phase != NOT_WRITTEN))
         codes = arrow.codes(encoded)[rows]
         distinct = np.unique(codes)
-        objects = [parsed(text) or {} for text in arrow.texts(arrow.take(encoded.dictionary, distinct))]
+        objects = [found or {} for found in all_parsed(arrow.take(encoded.dictionary, distinct))]
         place = np.searchsorted(distinct, codes)
         points = flows[rows]
         batch.points = {row: objects[at] for row, at in zip(rows[points].tolist(), place[points].tolist(), strict=True)}
@@ -514,7 +515,7 @@ class Loader:
         every_track = np.concatenate((batch.track[slices], tracks))
         every_row = np.concatenate((slices, rows))
         no_slice = np.full(rows.size, -1)
-        order = np.lexsort((every_row, every_track))
+        order = sorting_order(every_track * (int(every_row.max(initial=0)) + 1) + every_row)
         begins = np.append(True, every_track[order][1:] != every_track[order][:-1])
         group = np.cumsum(begins)
         ends = _running_largest(np.concatenate(((batch.ts + batch.dur)[slices], no_slice))[order], group)
@@ -527,6 +528,14 @@ class Loader:
 
 def _running_largest(values: I64, group: I64) -> I64:
     """Return for each value the largest of its group up to it. group: ascending."""
+    if not values.size:
+        return values
+    low = int(values.min())
+    span = int(values.max()) - low + 1
+    if int(group[-1]) * span < 1 << 62:
+        base = group * span - low
+        largest: I64 = np.maximum.accumulate(base + values) - base
+        return largest
     distinct, rank = np.unique(values, return_inverse=True)
     found: I64 = distinct[np.maximum.accumulate(group * distinct.size + rank) - group * distinct.size]
     return found
