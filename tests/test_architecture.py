@@ -71,7 +71,6 @@ MAY: dict[str, set[str]] = {
         "analysis", "conversion", "pipeline", "inputs", "index", "views", "model", "workers", "options",
         "safety", "errors", "_version",
     },
-    "batch_tables": {"pipeline", "inputs", "index", "views", "model"},
     "agents": {
         "archive", "comparison", "explanation", "formats", "inputs", "model", "pipeline", "queries", "readers.source",
         "render", "views.base", "options", "safety", "errors", "_version",
@@ -82,7 +81,7 @@ MAY: dict[str, set[str]] = {
         "arguments", "errors", "_version",
     },
     "cli": {
-        "agents", "batch_tables", "rank_summaries", "comparison", "archive", "batch", "queries", "viewer", "doctor",
+        "agents", "rank_summaries", "comparison", "archive", "batch", "queries", "viewer", "doctor",
         "conversion", "pipeline", "explanation", "formats", "inputs", "index.topology", "readers", "writers",
         "plugins", "views",
         "compat", "render", "model", "options", "errors", "_version", "credentials", "safety",

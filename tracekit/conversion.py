@@ -30,6 +30,7 @@ from tracekit.inputs.covered import RECORD, without_impossible
 from tracekit.inputs.inventory import StockJson, incomplete_stock, take_stock
 from tracekit.inputs.selection import LEFT_NOTHING
 from tracekit.inputs.stages import Stage, through
+from tracekit.inputs.summed import BatchSums, SummedTrace, add_up
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import schema
 from tracekit.model.arrow import Column
@@ -42,32 +43,50 @@ from tracekit.writers import WRITERS
 from tracekit.writers.base import WHOLE, OutputSubset, RowStream, WriteOptions, Writer, Written
 from tracekit.writers.overlapped import write_overlapped
 
-__all__ = ["BATCH_ROWS", "Conversion", "Inspection", "convert", "inspect", "read", "write", "writer_for"]
+__all__ = ["BATCH_ROWS", "Conversion", "Inspection", "convert", "inspect", "read", "read_summed", "write", "writer_for"]
 
 BATCH_ROWS = 1 << 16
 
 
 def read(inputs: PathLike | Sequence[PathLike], options: InputOptions = USUAL) -> Trace:
     """Return the trace of one or several inputs (paths, folders, patterns, "-", URLs). Raises: TracekitError."""
+    with Inputs(inputs, options) as joined:
+        return _collected(joined)
+
+
+def read_summed(
+    inputs: PathLike | Sequence[PathLike], options: InputOptions, sums: Sequence[BatchSums]
+) -> SummedTrace | Trace:
+    """Return the inputs added up batch by batch, else their trace: where they show what needs all events at once.
+
+    Raises: TracekitError.
+    """
+    with Inputs(inputs, options) as joined:
+        columns = joined.columns(())
+        kept = [n for n in schema.EVENTS.names if columns is None or n in columns | {"ts_ns", "dur_ns"}]
+        found = add_up(joined, sums, kept)
+        return _collected(joined) if found is None else found
+
+
+def _collected(joined: Inputs) -> Trace:
     events: list[pa.RecordBatch] = []
     totals: list[pa.RecordBatch] = []
     nulls: dict[pa.DataType, Column] = {}
-    with Inputs(inputs, options) as joined:
-        stream = joined.stream(order=False)
-        columns = joined.columns(joined.formats)
-        # `step` is still to be set, which takes columns of its own.
-        unmarked = joined.unmarked and (columns is None or "step" in columns)
-        asked = None if columns is None else columns | {"ts_ns", "dur_ns"}
-        needed = asked if asked is None or not unmarked else asked | steps.COLUMNS
-        kept = [n for n in schema.EVENTS.names if needed is None or n in needed]
-        keep = [n for n in schema.EVENTS.names if n in kept or n in RECORD]
-        for batch in stream.batches:
-            if schema.is_totals(batch):
-                totals.append(batch)
-            else:
-                events.append(unshared(batch if columns is None else batch.select(keep), nulls))
-        failures = joined.bad()
-        work = joined.work
+    stream = joined.stream(order=False)
+    columns = joined.columns(joined.formats)
+    # `step` is still to be set, which takes columns of its own.
+    unmarked = joined.unmarked and (columns is None or "step" in columns)
+    asked = None if columns is None else columns | {"ts_ns", "dur_ns"}
+    needed = asked if asked is None or not unmarked else asked | steps.COLUMNS
+    kept = [n for n in schema.EVENTS.names if needed is None or n in needed]
+    keep = [n for n in schema.EVENTS.names if n in kept or n in RECORD]
+    for batch in stream.batches:
+        if schema.is_totals(batch):
+            totals.append(batch)
+        else:
+            events.append(unshared(batch if columns is None else batch.select(keep), nulls))
+    failures = joined.bad()
+    work = joined.work
     empty = pa.schema([schema.EVENTS.field(n) for n in keep]).with_metadata(schema.EVENTS.metadata)
     summed = concat(totals, schema.TOTALS)
     table = without_impossible(sorted_by_start(events, empty), work, stream.ledgers).select(kept)

@@ -14,6 +14,7 @@ from tracekit.conversion import Inspection as Inspection
 from tracekit.conversion import convert as convert
 from tracekit.conversion import inspect as inspect
 from tracekit.conversion import read as read
+from tracekit.conversion import read_summed
 from tracekit.conversion import write as write
 from tracekit.conversion import writer_for as writer_for
 from tracekit.errors import Option, OutputExistsError, UsageError, sentence
@@ -29,7 +30,7 @@ from tracekit.options import no_such, unknown_option
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions, first_lines
 from tracekit.views import SUMMARY, VIEWS, by_group
-from tracekit.views.base import View, ViewOptions, computed
+from tracekit.views.base import View, ViewOptions, computed, needs_events
 from tracekit.views.check import check_options
 from tracekit.views.headline.facts import facts_of
 from tracekit.writers.base import new_file
@@ -54,6 +55,7 @@ __all__ = [
     "report",
     "report_of",
     "summary",
+    "summary_of",
     "view",
     "view_named",
     "view_options",
@@ -205,6 +207,29 @@ def _own_columns(form: str) -> frozenset[str]:
     return columns_of([name for name in upstreams.VIEWS if form in upstreams.COMPATS[name]])
 
 
+def summary_of(
+    inputs: PathLike | Sequence[PathLike], how: InputOptions, *, views: Sequence[str], options: ViewOptions
+) -> tuple[Trace, Report]:
+    """Return the summary of inputs, and their trace: of a few rows where the views are made of sums alone.
+
+    Such views are made batch by batch, in memory that does not grow with the inputs. Raises: TracekitError.
+    """
+    named = [view_named(name) for name in views] if views and "all" not in views and not needs_events(options) else []
+    factories = dict.fromkeys(each.sums for each in named)
+    if None in factories or not factories:
+        trace = read(inputs, how)
+        return trace, summary(trace, views=views, options=options)
+    sums = [each for make in factories if make is not None for each in make()]
+    found = read_summed(inputs, how, sums)
+    if isinstance(found, Trace):
+        return found, summary(found, views=views, options=options)
+    _check(views, options)
+    index = index_of(found.trace)
+    for each in sums:
+        each.give(index)
+    return found.trace, report_of(found.trace, _sections(index, views, options), events=found.events)
+
+
 def summary(trace: Trace, *, views: Sequence[str] = (), options: ViewOptions | None = None) -> Report:
     """Return a report of the named views ("all": every table); when none is named of `views.SUMMARY`, or of a compat's.
 
@@ -304,8 +329,13 @@ TABLE_VIEWS = tuple(name for name in VIEWS if name != "timeline")
 """Every view but the timeline, which is a picture for the page alone."""
 
 
-def report_of(trace: Trace, sections: Sequence[Section], first: Headline | None = None) -> Report:
-    """Return sections with the facts, ledgers and notes of a trace, and its headline."""
+def report_of(
+    trace: Trace, sections: Sequence[Section], first: Headline | None = None, *, events: int | None = None
+) -> Report:
+    """Return sections with the facts, ledgers and notes of a trace, and its headline.
+
+    events: how many there are, where the trace has a few rows in the place of all.
+    """
     sources = trace.run.sources
     titled = [source for source in sources if JOINED_INTO not in source.facts] or sources
     more = f" and {len(titled) - 1} more" if len(titled) > 1 else ""
@@ -336,7 +366,7 @@ def report_of(trace: Trace, sections: Sequence[Section], first: Headline | None 
     return Report(
         title,
         __version__,
-        facts_of(trace, titles),
+        facts_of(trace, titles, events),
         tuple(sections),
         ledgers,
         notes,

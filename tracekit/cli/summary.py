@@ -27,7 +27,6 @@ from tracekit.cli._common import (
 from tracekit.cli.process.terminal import draws_bars, in_color, output_width, show
 
 if TYPE_CHECKING:
-    from tracekit.batch_tables import NamedSummary
     from tracekit.model.report import Report
     from tracekit.rank_summaries import Summary
     from tracekit.views.base import ViewOptions
@@ -158,17 +157,11 @@ def summary(
         _print(apart.report, format_, unit, one_screen=one_screen, pager=pager, asked=frozenset(view or ()))
         finish(apart.failures, apart.report.incomplete)
         return
-    of_batches = _of_batches(reading, view or [], options)
-    if of_batches is not None:
-        _print(of_batches.report, format_, unit, one_screen=False, pager=pager, asked=frozenset(view or ()))
-        finish((), of_batches.report.incomplete, empty_inputs(of_batches.ledgers))
-        return
     with progress(f"reading {reading.inputs[0]}") as update:
         how = reading.input_options(update)
         of_formats = {key: text for key, text in how.options.items() if key not in values}
         how = pipeline.for_summary(replace(how, options=of_formats), compat, view or (), by_ranks=bool(by or placed))
-        trace = pipeline.read(reading.inputs, how)
-    made = pipeline.summary(trace, views=view or (), options=options)
+        trace, made = pipeline.summary_of(reading.inputs, how, views=view or (), options=options)
     named = frozenset(view or ())
     _print(made, format_, unit, one_screen=one_screen, pager=pager, compat=compat, asked=named)
     if compat and format_ == "text":  # what the other profiler prints goes to stdout, and nothing else
@@ -209,22 +202,6 @@ def _read_apart(
             dask=dask,
             given=items,
         )
-
-
-def _of_batches(reading: ReadArguments, views: list[str], options: ViewOptions) -> NamedSummary | None:
-    """Return the summary of views whose rows need not be kept; None where the trace is read as a whole."""
-    if not views:
-        return None
-    from tracekit import batch_tables
-    from tracekit.inputs.paths import expand
-
-    items = expand(reading.inputs) if set(views) <= batch_tables.TABLES.keys() else []
-    if not batch_tables.fits(items, views, options):
-        return None
-    with progress(f"reading {reading.inputs[0]}") as update:
-        how = reading.input_options(update)
-        of_formats = {key: text for key, text in how.options.items() if key not in options.values}
-        return batch_tables.summary(reading.inputs, replace(how, options=of_formats), views, options)
 
 
 def _print(

@@ -30,6 +30,7 @@ __all__ = [
     "statistics",
     "sums",
     "too_long",
+    "used_key",
     "zeros",
 ]
 
@@ -63,10 +64,11 @@ def zeros(count: int) -> I64:
     return np.broadcast_to(np.int64(0), count)
 
 
-def kind_mask(table: pa.Table, kinds: Collection[str]) -> Mask:
+def kind_mask(table: pa.Table | pa.RecordBatch, kinds: Collection[str]) -> Mask:
     """Return shape (n,): whether a row is of one of the kinds; a null kind is of none."""
     parts = [np.zeros(0, np.bool_)]
-    for chunk in table.column("kind").chunks:
+    column = table.column("kind")
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
         encoded = arrow.encoded(chunk)
         wanted = np.array([text in kinds for text in arrow.texts(encoded.dictionary)] + [False], np.bool_)
         parts.append(wanted[arrow.codes(encoded)])
@@ -82,6 +84,17 @@ def key_of(table: pa.Table, column: str, rows: I64) -> Key:
     codes = codes[rows]
     codes += 1
     return Key(codes, [None, *labels])
+
+
+def used_key(batch: pa.RecordBatch, column: str, rows: I64) -> Key:
+    """Return a column as a key for these rows of a batch, with the labels that they use alone.
+
+    Batches may share a dictionary of a hundred thousand names, of which each uses a few.
+    """
+    values = arrow.encoded(batch.column(column))
+    used, codes = _dense(arrow.codes(values)[rows].astype(np.int64) + 1, len(values.dictionary) + 1)
+    known = arrow.texts(values.dictionary.take(arrow.array(used[used > 0] - 1)))
+    return Key(codes, [*([None] if len(known) < used.size else []), *known])
 
 
 def group_by(*keys: Key) -> Groups:

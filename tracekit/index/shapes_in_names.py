@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pyarrow as pa
 
 from tracekit.analysis.efficiency.formulas import has_formula
 from tracekit.analysis.efficiency.operands import OperatorCall
@@ -20,9 +21,9 @@ from tracekit.model import arrow
 from tracekit.model.arrow import I64, pc
 from tracekit.model.schema import HOST_RANGES
 
-__all__ = ["SIZES", "calls_in_names", "has_sizes_in_names"]
+__all__ = ["calls_in_names", "has_sizes_in_names", "names_have_sizes"]
 
-SIZES = ", sizes = ["
+_SIZES = ", sizes = ["
 """What begins the sizes in the name of a range of PyTorch."""
 _OWN_NUMBERS = r", (?:(?:seq|op_id) = -?[0-9]+|input_op_ids = .*$)"
 """What differs from call to call."""
@@ -31,7 +32,17 @@ _OWN_NUMBERS = r", (?:(?:seq|op_id) = -?[0-9]+|input_op_ids = .*$)"
 def has_sizes_in_names(index: TraceIndex) -> bool:
     """Return whether a name has sizes: without one `calls_in_names` finds nothing, and needs no host tree for that."""
     columns = {"name", "raw_name"} & set(index.events.column_names)
-    return any(SIZES in text for column in columns for text in index.texts(column)[1])
+    return any(_SIZES in text for column in columns for text in index.texts(column)[1])
+
+
+def names_have_sizes(batch: pa.RecordBatch) -> bool:
+    """Return whether a name of a batch of EVENTS has sizes; a dictionary may have names that other batches use."""
+    for column in ("name", "raw_name"):
+        if column in batch.schema.names and batch.column(column).null_count < batch.num_rows:
+            said = pc.match_substring(arrow.encoded(batch.column(column)).dictionary, _SIZES)
+            if pc.any(said).as_py():
+                return True
+    return False
 
 
 def calls_in_names(index: TraceIndex, tree: HostTree) -> tuple[I64, I64, list[OperatorCall]]:
@@ -51,7 +62,7 @@ def calls_in_names(index: TraceIndex, tree: HostTree) -> tuple[I64, I64, list[Op
 def _in_column(index: TraceIndex, tree: HostTree, column: str) -> tuple[I64, I64, list[OperatorCall]]:
     none = np.zeros(0, np.int64)
     names, texts = index.texts(column)
-    with_sizes = np.array([*(SIZES in text for text in texts), False], np.bool_)
+    with_sizes = np.array([*(_SIZES in text for text in texts), False], np.bool_)
     if not with_sizes.any():
         return none, none, []
     ranges = np.isin(tree.rows, np.flatnonzero(index.kind_mask(HOST_RANGES)))
@@ -70,7 +81,7 @@ def _in_column(index: TraceIndex, tree: HostTree, column: str) -> tuple[I64, I64
 
 
 def _call(text: str) -> OperatorCall:
-    name, _, rest = text.partition(SIZES)
+    name, _, rest = text.partition(_SIZES)
     try:
         sizes = json.loads(f"[{rest}")
     except (ValueError, RecursionError):

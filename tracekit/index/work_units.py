@@ -22,6 +22,7 @@ from dataclasses import field, replace
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
 from tracekit.analysis.efficiency.datatypes import names_a_datatype
 from tracekit.analysis.efficiency.devices import RatedDevice
@@ -33,10 +34,11 @@ from tracekit.index import host_tree
 from tracekit.index.device_peaks import device_of
 from tracekit.index.graphs import ARGS_OF as _GRAPH_ARGS
 from tracekit.index.graphs import graph_work, host_with_graphs
+from tracekit.index.grouping import kind_mask
 from tracekit.index.host_tree import HostTree
 from tracekit.index.indexed_results import INDEX, indexed_calls
 from tracekit.index.kernel_classes import communicates
-from tracekit.index.shapes_in_names import calls_in_names, has_sizes_in_names
+from tracekit.index.shapes_in_names import calls_in_names, has_sizes_in_names, names_have_sizes
 from tracekit.index.stated_work import has_shapes_of_kernels, stated_work
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
@@ -55,6 +57,7 @@ __all__ = [
     "LINK",
     "UnitGroup",
     "WorkUnits",
+    "has_shapes",
     "work_units",
 ]
 
@@ -194,6 +197,19 @@ def _may_have_shapes(index: TraceIndex) -> bool:
     column = index.events.column("args")
     with_args = column.null_count < len(column) and bool(index.kind_mask(KINDS).any())
     return with_args or has_sizes_in_names(index)
+
+
+def has_shapes(batch: pa.RecordBatch) -> bool:
+    """Return whether rows of a batch of EVENTS have the shapes of a call: without such rows no call has work."""
+    if names_have_sizes(batch):
+        return True
+    if "args" not in batch.schema.names or batch.column("args").null_count == batch.num_rows:
+        return False
+    operators = np.flatnonzero(kind_mask(batch, KINDS))
+    if not operators.size:
+        return False
+    args = arrow.take(batch.column("args"), operators)
+    return bool(pc.any(pc.match_substring(args, _SHAPES)).as_py())
 
 
 def _stated(index: TraceIndex, tree: HostTree) -> WorkUnits | None:

@@ -160,8 +160,8 @@ def summary(
         )
     if missing:
         sections = [replace(each, notes=(missing, *each.notes)) if each.tables else each for each in sections]
-    report = pipeline.report_of(trace, sections, first)
-    facts = [(key, f"{run.merged.events:,}" if key == "events" else text) for key, text in report.facts]
+    report = pipeline.report_of(trace, sections, first, events=run.merged.events)
+    facts = [*report.facts]
     facts.append(("ranks", f"{read:,} of {ranks:,} ranks" if read < ranks else plural(read, "rank")))
     notes = [missing] if missing else []
     notes.append(f"{plural(len(items), 'input')} read rank by rank: tables that need all events at once are not shown")

@@ -12,15 +12,15 @@ from dataclasses import field, replace
 import numpy as np
 import pyarrow as pa
 
-from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped
-from tracekit.analysis.value_counts import ValueCounts, added, rounded, statistics, tally
+from tracekit.analysis.value_counts import tally
 from tracekit.errors import Failure
 from tracekit.index import devices as _devices
 from tracekit.index import matched_collectives
 from tracekit.index import owners as _owners
 from tracekit.index import step_extents as _extents
 from tracekit.index import steps as _steps
-from tracekit.index.grouping import Key, too_long
+from tracekit.index.batch_sums import MOST_VALUES, Tallies
+from tracekit.index.grouping import Key
 from tracekit.index.matched_collectives import Candidates
 from tracekit.index.trace_index import TraceIndex, index_of, notes_on_rows
 from tracekit.inputs.run_facts import join_runs
@@ -37,59 +37,12 @@ from tracekit.views.ranks import distributed, ranks
 from tracekit.views.tables import operator, overview
 from tracekit.views.work_columns import WorkSums, added_up, kernel_work
 
-# Tallies of many inputs, added up as they come, in bounded memory.
-
-
-MOST_VALUES = 4_000_000
-"""Different values that are kept of all groups of one table; with more, values are rounded: 24 bytes each."""
-BITS = 11
-"""Leading bits of rounded values: a percentile is then too low by at most 0.1 %."""
 ROUNDED = "percentiles are up to 0.1 % too low: the run has more different durations than are kept apart"
 
 
-class Tallies:
-    """The tallies of one table over inputs. labels: those of the groups, in order of their first input."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[tuple[Cell, ...], int] = {}
-        self._waiting: list[tuple[ValueCounts, np.ndarray[tuple[int, ...], np.dtype[np.int64]]]] = []
-        self._rows = self._kept = 0
-
-    @property
-    def labels(self) -> list[tuple[Cell, ...]]:
-        """Return the labels of each group."""
-        return list(self._numbers)
-
-    def add(self, labels: tuple[list[Cell], ...], tally: ValueCounts) -> list[int]:
-        """Add the tally of one input, and return the number that each of its groups has here."""
-        numbers = [self._numbers.setdefault(key, len(self._numbers)) for key in zip(*labels, strict=True)]
-        self._waiting.append((tally, np.array(numbers, np.int64)))
-        self._rows += tally.value.size
-        if self._rows > max(2 * self._kept, MOST_VALUES // 4):
-            self._settle()
-        return numbers
-
-    def _settle(self) -> None:
-        """Make one tally of all that wait. Done when they are twice as many, so all rows are sorted a few times."""
-        count = len(self._numbers)
-        whole = added(self._waiting, count)
-        if whole.value.size > MOST_VALUES:
-            whole = rounded(whole, BITS)
-        self._waiting = [(whole, np.arange(count))]
-        self._rows = self._kept = whole.value.size
-
-    @property
-    def rounded(self) -> bool:
-        """Return whether percentiles are not exact."""
-        return any(tally.bits for tally, _ in self._waiting)
-
-    def statistics(self, percents: Sequence[int] = DEFAULT_PERCENTILES) -> Grouped:
-        """Return the statistics of each group. Raises: TracekitError where a sum exceeds int64."""
-        self._settle()
-        try:
-            return statistics(self._waiting[0][0], percents)
-        except OverflowError as err:
-            raise too_long() from err
+def _tallies() -> Tallies:
+    """Return tallies in bounded memory: the values of many ranks may be more than are kept apart."""
+    return Tallies(MOST_VALUES)
 
 
 @dataclass(slots=True)
@@ -111,8 +64,8 @@ class _Sums:
 
 @dataclass(slots=True)
 class _Operators:
-    durations: Tallies = field(default_factory=Tallies)
-    below: Tallies = field(default_factory=Tallies)
+    durations: Tallies = field(default_factory=_tallies)
+    below: Tallies = field(default_factory=_tallies)
     sums: _Sums = field(default_factory=lambda: _Sums(9))
     work: int = 0
     whole: list[operator.OperatorFigures] = field(default_factory=list)
@@ -194,7 +147,7 @@ _COUNT = re.compile(r"\d+(?:,\d{3})*")
 
 @dataclass(slots=True)
 class _Collectives:
-    durations: Tallies = field(default_factory=Tallies)
+    durations: Tallies = field(default_factory=_tallies)
     sums: _Sums = field(default_factory=lambda: _Sums(3))
 
     def add(self, share: CollectiveShare) -> None:
@@ -217,8 +170,7 @@ class Merged:
     """The shares of a run. named: the tables by name of which there are shares."""
 
     def __init__(self, tables: Sequence[named.FiguresKey]) -> None:
-        self._named = {key: Tallies() for key in tables}
-        self._counts = {key: [0, 0] for key in tables}
+        self._named = [named.NamedSums(key, MOST_VALUES) for key in tables]
         self._kinds = _Sums(3)
         self._negative_rows = 0
         self._operators = _Operators()
@@ -235,10 +187,8 @@ class Merged:
     def add(self, number: int, share: RankSummary) -> None:
         """Add the share of an input."""
         self.events += share.events
-        for (key, tallies), named_summary in zip(self._named.items(), share.named, strict=True):
-            tallies.add(named_summary.labels, named_summary.tally)
-            self._counts[key][0] += named_summary.untimed
-            self._counts[key][1] += named_summary.negative
+        for sums, named_share in zip(self._named, share.named, strict=True):
+            sums.add(named_share)
         kinds = share.kinds
         self._kinds.add([kinds.kinds], kinds.calls, kinds.timed, kinds.totals)
         self._negative_rows += kinds.negative
@@ -252,7 +202,11 @@ class Merged:
     @property
     def rounded(self) -> bool:
         """Return whether some percentiles are not exact."""
-        every = [*self._named.values(), self._operators.durations, *(each.durations for each in self._collectives)]
+        every = [
+            *(sums.tallies for sums in self._named),
+            self._operators.durations,
+            *(each.durations for each in self._collectives),
+        ]
         return any(tallies.rounded for tallies in every)
 
     def index(self, failures: Sequence[Failure], origin_ns: int | None) -> tuple[Trace, TraceIndex]:
@@ -274,11 +228,8 @@ class Merged:
         return trace, index
 
     def _give(self, index: TraceIndex, shares: list[RankSummary], row_of: I64, first: I64) -> None:
-        for key, tallies in self._named.items():
-            kinds, by_kind, percents = key
-            labels = tuple([list(column) for column in zip(*tallies.labels, strict=True)] or [[], []])
-            figures = named.NamedFigures(labels, tallies.statistics(percents), *self._counts[key])
-            index.give(named.figures, figures, kinds, by_kind=by_kind, percents=percents)
+        for sums in self._named:
+            sums.give(index)
         names = [kind for (kind,) in self._kinds.of]
         calls, timed, totals = (self._kinds.column(place) for place in range(3))
         kinds_found = overview.KindFigures(names, calls, timed, totals, None, 0, True, self._negative_rows)

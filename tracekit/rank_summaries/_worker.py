@@ -37,7 +37,7 @@ from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.trace import Ledger, Run, Trace
 from tracekit.safety.limits import Limits, applied
 from tracekit.views.device.breakdown import Parts, device_parts
-from tracekit.views.named import FiguresKey
+from tracekit.views.named import FiguresKey, NamedShare
 from tracekit.views.ranks import distributed, ranks
 from tracekit.views.tables import operator, overview
 from tracekit.views.work_columns import WorkSums, kernel_work
@@ -79,16 +79,6 @@ class RankPrescan:
     ranks: frozenset[int]
     candidates: Candidates | None
     owners: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class NamedShare:
-    """Durations by name, as `views.named.NamedFigures`."""
-
-    labels: tuple[list[Cell], ...]
-    tally: ValueCounts
-    untimed: int
-    negative: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

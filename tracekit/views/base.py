@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from tracekit.arguments import checked_fields
 from tracekit.errors import UsageError
+from tracekit.index.batch_sums import BatchSums
 from tracekit.index.topology import Topology
 from tracekit.index.trace_index import TraceIndex
 from tracekit.lazy_dataclass import dataclass
@@ -19,7 +20,7 @@ from tracekit.options import OptionSpec
 from tracekit.options import value as option_value
 from tracekit.views.pictures import pictured
 
-__all__ = ["FINDINGS", "Compute", "Define", "Quantity", "View", "ViewColumn", "ViewOptions", "computed"]
+__all__ = ["FINDINGS", "Compute", "Define", "Quantity", "View", "ViewColumn", "ViewOptions", "computed", "needs_events"]
 
 T = TypeVar("T")
 
@@ -111,6 +112,8 @@ class View:
     columns: the columns of EVENTS that it needs. kinds: the kinds of rows that it shows (empty: any). shows: the
     columns of its tables. args_of: the kinds of rows whose `args` it reads, None for all. options: its own options.
     define: the meaning of a cell, for `tracekit explain`. pictures: of its tables, or of those of other views.
+    sums: returns what adds up, batch by batch, all that `compute` asks the index for, but for options that need events
+    (`needs_events`); None for a view that needs all events at once.
     """
 
     name: str
@@ -123,6 +126,12 @@ class View:
     options: tuple[OptionSpec[object], ...] = ()
     args_of: frozenset[Kind] | None = None
     pictures: tuple[Picture, ...] = ()
+    sums: Callable[[], tuple[BatchSums, ...]] | None = None
+
+
+def needs_events(options: ViewOptions) -> bool:
+    """Return whether some of these options make another table of the events than that of their sums."""
+    return bool(options.thread_sep or options.compat or options.by or options.each or options.topology)
 
 
 FINDINGS = "findings"

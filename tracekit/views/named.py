@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+import numpy as np
+import pyarrow as pa
+
 from tracekit.analysis.statistics import Grouped
+from tracekit.analysis.value_counts import ValueCounts, tally
 from tracekit.index import grouping
+from tracekit.index.batch_sums import BatchSums, Tallies
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import PickedRows, TraceIndex, join, notes_on_rows
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import arrow
 from tracekit.model.report import Cell, Column, Section
 from tracekit.model.schema import Kind
 from tracekit.views import specs, tabulate, totals
@@ -19,9 +25,12 @@ __all__ = [
     "FiguresKey",
     "FurtherColumns",
     "NamedFigures",
+    "NamedShare",
+    "NamedSums",
     "NamedTable",
     "figures",
     "from_totals",
+    "share_of",
     "thread_columns",
     "thread_keys",
 ]
@@ -53,17 +62,77 @@ def figures(index: TraceIndex, kinds: frozenset[Kind], *, by_kind: bool, percent
     return NamedFigures(groups.labels, stats, picked.untimed, picked.negative)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedShare:
+    """The part that some rows have in `NamedFigures`."""
+
+    labels: tuple[list[Cell], ...]
+    tally: ValueCounts
+    untimed: int
+    negative: int
+
+
+def share_of(batch: pa.RecordBatch, kinds: Collection[Kind], *, by_kind: bool) -> NamedShare:
+    """Return the part of a batch of EVENTS in the figures of the rows of these kinds."""
+    mask, timed = grouping.kind_mask(batch, kinds), arrow.valid(batch.column("dur_ns"))
+    rows = np.flatnonzero(mask & timed)
+    durations = arrow.ints(batch.column("dur_ns"))[rows]
+    groups = grouping.group_by(*(grouping.used_key(batch, key, rows) for key in (_KEYS if by_kind else _KEYS[:1])))
+    return NamedShare(
+        groups.labels,
+        tally(groups.codes, groups.count, np.maximum(durations, 0)),
+        int(np.count_nonzero(mask)) - rows.size,
+        int(np.count_nonzero(durations < 0)),
+    )
+
+
+_KEYS = ("name", "kind")
+
+
+class NamedSums:
+    """The figures of a table by name, added up: over the batches of a trace, and over the inputs of a run."""
+
+    def __init__(self, key: FiguresKey, most: int | None = None) -> None:
+        self.tallies = Tallies(most)
+        self._key, self._untimed, self._negative = key, 0, 0
+
+    def fits(self, _formats: Collection[str], /) -> bool:
+        """Return True: durations add up whatever the format is."""
+        return True
+
+    def take(self, batch: pa.RecordBatch) -> bool:
+        """Add the rows of a batch."""
+        kinds, by_kind, _ = self._key
+        self.add(share_of(batch, kinds, by_kind=by_kind))
+        return True
+
+    def add(self, share: NamedShare) -> None:
+        """Add a part."""
+        self.tallies.add(share.labels, share.tally)
+        self._untimed += share.untimed
+        self._negative += share.negative
+
+    def give(self, index: TraceIndex) -> None:
+        """Put the figures into the index. Raises: TracekitError where a sum exceeds int64."""
+        kinds, by_kind, percents = self._key
+        labels = tuple([list(column) for column in zip(*self.tallies.labels, strict=True)] or [[], []])
+        found = NamedFigures(labels, self.tallies.statistics(percents), self._untimed, self._negative)
+        index.give(figures, found, kinds, by_kind=by_kind, percents=percents)
+
+
 @dataclass(frozen=True, slots=True)
 class FurtherColumns:
     """Columns of a table by name that are no statistics of durations. make: the columns for rows of these names.
 
     columns, args_of: what `make` reads, as in `View`; it makes no columns where the trace was read without them.
+    sums: as in `View`, for these columns; None where they need all events.
     """
 
     shows: tuple[ViewColumn, ...]
     make: Callable[[TraceIndex, Sequence[Cell]], list[Column]]
     columns: frozenset[str]
     args_of: frozenset[Kind]
+    sums: Callable[[], tuple[BatchSums, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +168,26 @@ class NamedTable:
         keys = ("name", "kind") if self.show_kind else ("name",)
         define = named(self.kinds, self.what, keys, self.statistics)
         if self.further is None:
-            return View(self.name, self.title, self.columns, self.kinds, self.compute, define, self.shows)
+            return View(
+                self.name, self.title, self.columns, self.kinds, self.compute, define, self.shows, sums=self.sums
+            )
         columns, args_of = self.columns | self.further.columns, self.further.args_of
-        return View(self.name, self.title, columns, self.kinds, self.compute, define, self.shows, args_of=args_of)
+        return View(
+            self.name,
+            self.title,
+            columns,
+            self.kinds,
+            self.compute,
+            define,
+            self.shows,
+            args_of=args_of,
+            sums=self.sums if self.further.sums is not None else None,
+        )
+
+    def sums(self) -> tuple[BatchSums, ...]:
+        """Return what adds the table up batch by batch."""
+        further = self.further.sums if self.further is not None else None
+        return (NamedSums(self.key), *(further() if further is not None else ()))
 
     @property
     def key(self) -> FiguresKey:

@@ -9,11 +9,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
+import pyarrow as pa
 
 from tracekit.analysis.efficiency.formulas import DEFINED
 from tracekit.index import host_tree
+from tracekit.index.stated_work import STATING
 from tracekit.index.trace_index import TraceIndex, join
-from tracekit.index.work_units import COLUMNS, LIMITS, WorkUnits, work_units
+from tracekit.index.work_units import COLUMNS, LIMITS, WorkUnits, has_shapes, work_units
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell, Column
@@ -34,6 +36,7 @@ __all__ = [
     "SAVING",
     "SHOWS",
     "TFLOPS",
+    "NoWork",
     "WorkSums",
     "added_up",
     "kernel_work",
@@ -193,6 +196,22 @@ def kernel_work(index: TraceIndex) -> WorkSums | None:
     names, texts = index.texts("name")
     at = np.flatnonzero(index.kind_mask({Kind.KERNEL})[units.main] & (names[units.main] >= 0))
     return _by_name(units, at, names[units.main[at]].astype(np.int64), texts)
+
+
+class NoWork:
+    """The work by name of a trace that shows none. Whose work it is needs all events, so only "none" adds up."""
+
+    def fits(self, formats: Collection[str], /) -> bool:
+        """Return whether no device event of these formats states its own work."""
+        return not STATING & set(formats)
+
+    def take(self, batch: pa.RecordBatch) -> bool:
+        """Return whether no row of a batch has shapes."""
+        return not has_shapes(batch)
+
+    def give(self, index: TraceIndex) -> None:
+        """Put into the index that no work is known."""
+        index.give(kernel_work, None)
 
 
 def _by_name(units: WorkUnits, unit: I64, code: I64, texts: Sequence[str]) -> WorkSums:

@@ -23,8 +23,11 @@ def why_not(sources: Sequence[SourceFacts]) -> str:
     return "; ".join(sorted(reasons - {""}))
 
 
-def facts_of(trace: Trace, titles: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Return what one wants to know first: formats (by their titles), tool, command, devices, span, size."""
+def facts_of(trace: Trace, titles: Mapping[str, str], events: int | None = None) -> tuple[tuple[str, str], ...]:
+    """Return what one wants to know first: formats (by their titles), tool, command, devices, span, size.
+
+    events: how many there are, where the trace has a few rows in the place of all.
+    """
     sources = trace.run.sources
     formats = sorted({s.format for s in sources})
     facts = [("format", _some([titles.get(f, f) for f in formats], 3))]
@@ -32,8 +35,9 @@ def facts_of(trace: Trace, titles: Mapping[str, str]) -> tuple[tuple[str, str], 
         facts.append((key, _some(sorted({str(s.facts[key]) for s in sources if key in s.facts}), 1)))
     facts.append(("device", _some(_devices(trace), 4)))
     facts.append(_span(trace))
-    for name, table in (("events", trace.events), ("totals", trace.totals)):
-        facts.append((name, f"{table.num_rows:,}" if table.num_rows else ""))
+    rows = trace.events.num_rows if events is None else events
+    for name, count in (("events", rows), ("totals", trace.totals.num_rows)):
+        facts.append((name, f"{count:,}" if count else ""))
     return tuple((key, text) for key, text in facts if text)
 
 

@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from tracekit.analysis.efficiency.counters import counted_bytes
+from tracekit.index.batch_sums import BatchSums
 from tracekit.index.trace_index import TraceIndex
 from tracekit.index.work_units import ARGS_OF
 from tracekit.model.picture import Picture
@@ -30,7 +29,7 @@ from tracekit.views.base import ViewColumn
 from tracekit.views.named import FurtherColumns, NamedTable
 from tracekit.views.pictures import KERNEL_CLASS
 from tracekit.views.tables.metrics import measured_kernels
-from tracekit.views.work_columns import NEEDED, SHOWS, kernel_work, work_columns
+from tracekit.views.work_columns import NEEDED, SHOWS, NoWork, kernel_work, work_columns
 
 __all__ = ["TABLE", "VIEW"]
 
@@ -63,12 +62,9 @@ def _measured(index: TraceIndex, names: Sequence[Cell]) -> list[Column]:
         peak[kernel.name] = kernel.device.peaks.memory_gbps * 1e9 if kernel.device.peaks is not None else None
     if not moved.keys() & set(names):
         return []
-    rows = np.flatnonzero(index.kind_mask({Kind.KERNEL}) & index.has("dur_ns"))
-    codes, texts = index.texts("name")
-    calls = np.bincount(codes[rows], minlength=len(texts))
-    time = np.zeros(len(texts), np.int64)
-    np.add.at(time, codes[rows], index.lengths[rows])
-    code = {text: number for number, text in enumerate(texts)}
+    figures = TABLE.figures(index)
+    calls, time = figures.stats.calls, figures.stats.total
+    code = {label: number for number, label in enumerate(figures.labels[0]) if label is not None}
     found: list[list[Cell]] = [[], [], []]
     for name in names:
         number = code.get(str(name), -1)
@@ -81,6 +77,10 @@ def _measured(index: TraceIndex, names: Sequence[Cell]) -> list[Column]:
         found[2].append(rate / top if rate is not None and top else None)
     columns = [spec.column(cells, 4) for spec, cells in zip(_MEASURED, found, strict=True)]
     return [column for column in columns if any(cell is not None for cell in column.values)]
+
+
+def _sums() -> tuple[BatchSums, ...]:
+    return (NoWork(),)
 
 
 TABLE = NamedTable(
@@ -99,7 +99,7 @@ TABLE = NamedTable(
         specs.STD,
         specs.RATIO,
     ),
-    further=FurtherColumns((*SHOWS, *_MEASURED), _work, NEEDED, ARGS_OF),
+    further=FurtherColumns((*SHOWS, *_MEASURED), _work, NEEDED, ARGS_OF, _sums),
 )
 
 VIEW = replace(

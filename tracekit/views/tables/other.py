@@ -107,4 +107,4 @@ def _counted(
     return tabulate.finish("counts", "Counts, without times", columns, options, own_order="calls")
 
 
-VIEW = replace(TABLE.view(), compute=compute)
+VIEW = replace(TABLE.view(), compute=compute, sums=None)
