@@ -53,11 +53,14 @@ class Cost:
     checks: dict[str, Any] = field(default_factory=dict)
 
 
-def whole_process(command: list[str]) -> Cost:
-    """Run a command; wall and CPU seconds and peak RSS of it and its children, start-up included."""
-    with tempfile.TemporaryFile() as errors:
+def whole_process(command: list[str], printed: Path | None = None) -> Cost:
+    """Run a command; wall and CPU seconds and peak RSS of it and its children, start-up included.
+
+    What it prints goes into the file `printed`, if one is given.
+    """
+    with tempfile.TemporaryFile() as errors, Path(printed or os.devnull).open("wb") as out:
         started = time.perf_counter()
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
+        process = subprocess.Popen(command, stdout=out, stderr=errors)
         _, status, used = os.wait4(process.pid, 0)
         wall = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -577,6 +580,17 @@ def work_folder(rows: int, cache: Path) -> Path:
     return memory if memory.is_dir() and shutil.disk_usage(memory).free > needed else cache
 
 
+def prepare(cache: Path) -> None:
+    """Pin this process and its children to one core, and give commands the sources and a place for byte code."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    os.environ |= {"OMP_NUM_THREADS": "1", "ARROW_IO_THREADS": "1", "PYTHONPATH": str(HERE.parent)}
+    cache.mkdir(parents=True, exist_ok=True)
+    # Commands are timed with byte code, as users have it, also where this process must leave none beside the sources.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = str(cache.resolve() / "bytecode")
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, help=f"rows of the normal input; the big one has {GROWTH} times as many")
@@ -588,13 +602,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--stand-in", action="store_true", help="baselines in tracekit's place: tests the harness")
     parser.add_argument("--hta-python", default="", help="a Python that has HolisticTraceAnalysis, for --only hta")
     given = parser.parse_args(arguments)
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    os.environ |= {"OMP_NUM_THREADS": "1", "ARROW_IO_THREADS": "1", "PYTHONPATH": str(HERE.parent)}
-    given.cache.mkdir(parents=True, exist_ok=True)
-    # Commands are timed with byte code, as users have it, also where this process must leave none beside the sources.
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    os.environ["PYTHONPYCACHEPREFIX"] = str(given.cache.resolve() / "bytecode")
+    prepare(given.cache)
     rows = given.rows or (20_000 if given.quick else 1_000_000)
     count = given.rounds or (2 if given.quick else 5)
     met = []

@@ -239,7 +239,7 @@ class _Timeline:
     def _refuse_filtered_to_nothing(self) -> None:
         if not self.is_filtered or self._events or self._totals or not any(each.filtered for each in self.ledgers):
             return
-        notes = {ledger.path: ledger.notes.get(LEFT_NOTHING) for ledger in self.ledgers if ledger.filtered}
+        notes = {ledger.name_in_errors: ledger.notes.get(LEFT_NOTHING) for ledger in self.ledgers if ledger.filtered}
         said = {path: note.text for path, note in notes.items() if note is not None}
         if len(set(said.values())) > 1:
             text = "no event passes the filters; " + "; ".join(
@@ -252,7 +252,7 @@ class _Timeline:
 
     def _refuse_totals_alone(self) -> None:
         if self._totals and not self._events and self.writer.holds == "events":
-            path = self.ledgers[0].path if self.ledgers else "the trace"
+            path = self.ledgers[0].name_in_errors if self.ledgers else "the trace"
             raise UsageError(
                 sentence(NamedPath(path), f" has only totals, no events: {self.writer.name} needs a timeline"),
                 hint=sentence("`tracekit summary` shows the totals; ", Option("to", "parquet"), " keeps them"),
@@ -261,10 +261,14 @@ class _Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """The inventory of each input, as the documented JSON of `tracekit inspect`, and the inputs that failed."""
+    """The inventory of each input, as the documented JSON of `tracekit inspect`, and the inputs that failed.
+
+    names: the whole names of the inputs, for errors.
+    """
 
     inputs: tuple[StockJson, ...]
     failures: tuple[Failure, ...]
+    names: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         lines = [
@@ -283,10 +287,11 @@ class Inspection:
 def inspect(inputs: PathLike | Sequence[PathLike], options: InputOptions = USUAL) -> Inspection:
     """Return what each input is and holds. Streams. Raises: TracekitError."""
     with Inputs(inputs, options) as joined:
-        entries = []
+        entries, names = [], []
         for opened in joined.each():
+            names.append(opened.ledgers[0].name_in_errors)
             entry = take_stock(opened.run, opened.batches, opened.ledgers)
             if opened.original:
                 entry["archived_ledgers"] = [ledger.to_json() for ledger in opened.original]
             entries.append(entry)
-        return Inspection(tuple(entries), joined.bad())
+        return Inspection(tuple(entries), joined.bad(), tuple(names))

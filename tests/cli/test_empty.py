@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -41,14 +42,14 @@ def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 )
 def test_a_trace_without_events_is_named_and_exit_code_1(words: str, empty: Path) -> None:
     result = run(*words.format(*[empty] * words.count("{}")).split(), code=1)
-    assert f"{empty.name}: no events in it" in result.stderr
+    assert f"error: {empty}: no events in it" in result.stderr
     assert "hint: did the profiler stop before the work began?" in result.stderr
 
 
 def test_a_query_of_a_trace_without_events_has_its_answer_and_exit_code_1(empty: Path) -> None:
     result = run("query", empty, "SELECT count(*) AS n FROM events", "--format", "csv", code=1)
     assert result.stdout.split() == ["n", "0"]
-    assert f"{empty.name}: no events in it" in result.stderr
+    assert f"error: {empty}: no events in it" in result.stderr
 
 
 def test_commands_that_answer_from_other_inputs_name_the_empty_one(tmp_path: Path) -> None:
@@ -56,8 +57,22 @@ def test_commands_that_answer_from_other_inputs_name_the_empty_one(tmp_path: Pat
     empty.write_text(EMPTY["chrome.json"])
     for words in (("query", TRACE, empty), ("explain", TRACE, empty, "kernel.total", "device.kernel_time")):
         result = run(*words, code=1)
-        assert "empty.json: no events in it" in result.stderr
+        assert f"error: {empty}: no events in it" in result.stderr
         assert result.stdout
+
+
+def test_an_error_names_the_whole_path_where_outputs_shorten_it(tmp_path: Path) -> None:
+    cut = tmp_path / "a" / "b" / "c" / "cut.json"
+    cut.parent.mkdir(parents=True)
+    cut.write_text('[{"ph": "X", "name": "gemm", "ts": 0, "dur": 10, "pid": 0, "tid": 7}, {"ph": "X", "na')
+    out = tmp_path / "out.json"
+    assert f"error: {cut}: " in run("summary", cut, "--strict", code=1).stderr
+    assert f"error: {cut}: " in run("convert", cut, "-o", out, "--strict", code=1).stderr
+    assert f"error: {cut}: no event" in run("convert", cut, "-o", out, "--name", "no such name", code=1).stderr
+    totals = shutil.copy(sample("nvprof-csv/summary-new.csv"), cut.parent)
+    assert f"error: {totals} has only totals" in run("convert", totals, "-o", out, code=2).stderr
+    # What is made to be kept or sent has no folders of this machine.
+    assert str(tmp_path) not in run("inspect", cut, "--format", "json").stdout
 
 
 def test_neither_totals_alone_nor_an_archive_with_an_empty_run_are_an_empty_input(tmp_path: Path) -> None:

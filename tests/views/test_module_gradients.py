@@ -62,13 +62,13 @@ def test_a_gradient_belongs_to_the_module_of_its_operator_and_collectives_to_the
 def test_collectives_of_hooks_have_a_row_of_their_own_where_two_modules_are_data_parallel() -> None:
     other = [module("DistributedDataParallel_1", 41, 45, 9)]
     rows, _ = modules(*FORWARD, *other, *BACK)
-    assert own(rows) == {"(collectives of the backward pass, in no module)": 107, "Linear_1": 7, "Linear_0": 5}
+    assert own(rows) == {"(collectives of the backward pass, module not known)": 107, "Linear_1": 7, "Linear_0": 5}
 
 
 def test_collectives_of_hooks_of_a_program_without_a_reducer_are_of_no_module() -> None:
     without = [row for row in BACK if "reducer" not in row["name"]]
     rows, _ = modules(*FORWARD, *without)
-    assert own(rows)["(collectives of the backward pass, in no module)"] == 100
+    assert own(rows)["(collectives of the backward pass, module not known)"] == 100
     assert "DistributedDataParallel_0" not in own(rows)
 
 
@@ -110,3 +110,51 @@ def test_what_the_reducer_does_in_the_forward_pass_stays_with_the_module_around_
     rows, _ = modules(*FORWARD, search, *kernel(9, 8, 12, 6), *BACK)
     (net,) = (row for row in rows if row["name"] == "Net_0")
     assert (net["device_self"], net["device_forward"]) == (6, 6)
+
+
+def shard(name: str, start: int, end: int, number: int, tid: int = 7, label: str = "all_gather") -> list[Row]:
+    """A collective of fully_shard, in its range for a module of the model."""
+    where: dict[str, Any] = {"tid": tid, "args": "{}"}
+    return [
+        op(f"FSDP::{label} ({name})", start, end, "user_range", **where),
+        op("c10d::_allgather_base_", start, end, **where),
+        *kernel(number, start + 1, end + 3, 100, tid),
+    ]
+
+
+def sharded(first: str, second: str) -> list[Row]:
+    """Two layers of fully_shard: each gathers the parameters of the next one too, and reduces its own gradients."""
+    return [
+        module("Net_0", 5, 60, 1),
+        module("Linear_0", 10, 25, 2, 1),
+        op(f"FSDP::pre_forward ({first})", 11, 18, "user_range", args="{}"),
+        *shard(first, 12, 14, 1),
+        *shard(second, 15, 17, 2),  # the next layer's, ahead of time
+        forward("addmm", 20, 24, 1),
+        module("Linear_1", 30, 45, 3, 1),
+        op(f"FSDP::pre_forward ({second})", 31, 34, "user_range", args="{}"),
+        forward("addmm", 36, 44, 2),
+        *node("Addmm", 70, 74, 2),
+        *shard(second, 75, 77, 3, 9, "post_backward_reduce"),
+        *node("Addmm", 80, 84, 1),
+        *gradient(85, 90, *shard(first, 86, 88, 4, 9, "post_backward_reduce")),
+    ]
+
+
+def test_collectives_of_sharded_modules_belong_to_the_module_that_their_range_names() -> None:
+    rows, _ = modules(*sharded("layers.0", "layers.1"))
+    assert own(rows) == {"Linear_0": 200, "Linear_1": 200}
+
+
+def test_a_sharded_name_that_two_modules_carry_joins_nothing() -> None:
+    rows, _ = modules(*sharded("layers.0", "layers.0"))
+    assert own(rows)["Linear_0"] == 200  # what was launched in its call
+    assert "Linear_1" not in own(rows)
+    assert sum(own(rows).values()) == 400
+
+
+def test_a_sharded_name_without_a_forward_pass_joins_nothing() -> None:
+    rows, _ = modules(*[row for row in sharded("a", "b") if "pre_forward" not in row["name"]])
+    assert own(rows)["Linear_0"] == 200
+    assert "Linear_1" not in own(rows)
+    assert sum(own(rows).values()) == 400

@@ -650,7 +650,7 @@ def finish(failures: Sequence[Failure], incomplete: Sequence[str] = (), empty: S
 
 def empty_inputs(ledgers: Iterable[Ledger]) -> list[EmptyInput]:
     """Return the inputs that have neither events nor totals."""
-    return [EmptyInput(ledger.path, ledger.format) for ledger in ledgers if ledger.is_empty]
+    return [EmptyInput(ledger.name_in_errors, ledger.format) for ledger in ledgers if ledger.is_empty]
 
 
 def tell_incomplete(sentences: Sequence[str]) -> None:

@@ -110,8 +110,9 @@ def doctor(
         from tracekit.doctor.text import diagnosis_text
 
         show("\n".join(diagnosis_text(each, output_width()) for each in found))
-    empty = [each for each in found if not (each.events or each.totals or each.findings)]
-    finish(failures, (), [EmptyInput(each.path, each.format) for each in empty])
+    diagnosed = zip(names, found, strict=True)
+    empty = [EmptyInput(name, x.format) for name, x in diagnosed if not (x.events or x.totals or x.findings)]
+    finish(failures, (), empty)
     if not all(each.is_clean for each in found):
         raise typer.Exit(EXIT_GATE)
 

@@ -45,9 +45,9 @@ def inspect(
     else:
         first = "".join(f"{one_line(text)}\n" for text in lost)
         show(first + "\n\n".join(_text(entry) for entry in found.inputs) + "\n")
-    finish(
-        found.failures, lost, [EmptyInput(entry["path"], entry["format"]) for entry in found.inputs if _is_empty(entry)]
-    )
+    entries = zip(found.names, found.inputs, strict=True)
+    empty = [EmptyInput(name, entry["format"]) for name, entry in entries if _is_empty(entry)]
+    finish(found.failures, lost, empty)
 
 
 def _is_empty(entry: StockJson) -> bool:

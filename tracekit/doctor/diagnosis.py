@@ -98,7 +98,7 @@ def begin(source: Source, name: str, options: DoctorOptions, *, sort: bool) -> D
     given = {key: value for key, value in options.options.items() if key in own}
     values = declared.parse(given, reader.options, owner=reader.name)
     source.stopped = None
-    ledger = FullLedger(path=stored_name(name), format=reader.name)
+    ledger = FullLedger(path=stored_name(name), opened=name, format=reader.name)
     how = ReadOptions(demangle=options.demangle, values=values)
     opened = reader.read(source, how, ledger)
     for facts in opened.run.sources:

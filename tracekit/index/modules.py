@@ -73,6 +73,9 @@ _OPERATOR_RANGE = re.compile(r"(?:aten|autograd|torch|c10d|prim)::|.*, (?:seq|op
 _REDUCER = re.compile(r"torch(?:::|\.)distributed(?:::|\.)(?:ddp\.)?reducer::")
 _REDUCES = re.compile(r"DistributedDataParallel(?:_\d+)?")
 _COLLECTIVE = re.compile(r"c10d::|record_param_comms$|nccl:|gloo:|mpi:|ucc:|xccl:")
+_SHARDED = re.compile(r"FSDP::\w.* \(([^()]+)\)")
+"""A range of fully_shard (FSDP2), with the name of the module whose parameters or gradients it sends."""
+_SHARDED_CALL = "FSDP::pre_forward ("
 _DEEPEST = 64
 """Rounds in which the module around each frame is looked for: each one doubles the distance."""
 
@@ -470,6 +473,7 @@ def _of_places(
     phase = np.where(in_module, FORWARD, phase)
     found = np.where(np.isin(by_time, (OPTIMIZER, OTHER_NAMED)) & ~in_node, -1, found)
     _reduced(index, host, (in_node, adds_up != -1), reducer, place, (found, phase))
+    _sharded(index, host, calls, module, place, (found, phase))
     outside = (found < 0) & (phase == BACKWARD)
     phase[outside & (adds_up == -2)] = BACKWARD_GRADIENT
     phase[outside & (origin >= 0)] = BACKWARD_OUTSIDE
@@ -498,3 +502,41 @@ def _reduced(
         phase[of_hook] = BACKWARD
     else:
         phase[of_hook | own] = BACKWARD_COLLECTIVE
+
+
+def _sharded(
+    index: TraceIndex,
+    host: HostTree,
+    calls: tuple[I64, I64, I64],
+    module: I64,
+    place: I64,
+    of_places: tuple[I64, I64],
+) -> None:
+    """Give what fully_shard (FSDP2) launched to the module that its range names, where the trace shows which that is.
+
+    A range has the module's name in the model, "layers.0"; modules of stacks have their class and a number. The range
+    before the forward pass is inside the call of the module, so it joins the two names. Ranges whose module has two
+    calls of different modules, or none, change nothing. of_places: module and phase of each place, which are changed.
+    """
+    found, phase = of_places
+    codes, names = index.texts("name")
+    matches = [_SHARDED.fullmatch(name) for name in names]
+    labels = sorted({match[1] for match in matches if match})
+    if not labels:
+        return
+    number = {label: place for place, label in enumerate(labels)}
+    label_of_name = np.array([*(number[match[1]] if match else -1 for match in matches), -1], np.int64)
+    is_call = np.array([*(name.startswith(_SHARDED_CALL) for name in names), False], np.bool_)
+    label = label_of_name[codes[host.rows]]
+    lanes, starts, ends = calls
+    before = np.flatnonzero(is_call[codes[host.rows]] & (label >= 0))
+    inside = np.append(module, -1)[innermost(lanes, starts, ends, host.lanes[before], host.starts[before])]
+    least = np.full(len(labels), np.iinfo(np.int64).max)
+    most = np.full(len(labels), -1, np.int64)
+    np.minimum.at(least, label[before], inside)
+    np.maximum.at(most, label[before], inside)
+    of_label = np.where(least == most, most, -1)
+    target = np.append(of_label, -1)[np.append(label, -1)[np.append(host.nearest(label >= 0), -1)[place]]]
+    at = np.flatnonzero(target >= 0)
+    found[at] = target[at]
+    phase[at[phase[at] == BACKWARD_COLLECTIVE]] = BACKWARD

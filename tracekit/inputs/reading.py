@@ -89,7 +89,7 @@ class InputFiles:
         given = {key: value for key, value in how.options.items() if key in own}
         values = declared.parse(given, reader.options, owner=reader.name)
         shown, source.stopped = self.shown(item.name), None
-        ledger = Ledger(source=first_source, path=shown, format=reader.name, strict=strict)
+        ledger = Ledger(source=first_source, path=shown, opened=item.name, format=reader.name, strict=strict)
         item.note(ledger, self.shown)
         options = ReadOptions(
             source=first_source, demangle=how.demangle, values=values, columns=columns, args_of=args_of

@@ -147,7 +147,8 @@ class Ledger:
     read = kept + merged + facts + ignored + filtered + dropped; `check` proves it. The reader's docstring defines a
     record (a line, a row, an event object). `events_out` and `totals_out` count rows: one record may make several.
     `reservation`: what the input says, or shows, is missing from it, so that the rest is no result; "" for nothing.
-    With `strict` the first note is an error.
+    With `strict` the first note is an error. path: the input's name as outputs have it. opened: its name in full, as
+    this process opened it, which only errors show, since someone must find the file; "" for none.
     """
 
     source: int = 0
@@ -167,6 +168,12 @@ class Ledger:
     reservation: str = ""
     notes: dict[str, Note] = field(default_factory=dict)
     strict: bool = False
+    opened: str = field(default="", repr=False, compare=False)
+
+    @property
+    def name_in_errors(self) -> str:
+        """Return the whole name of the input: no output has it, and an error never shortens it."""
+        return self.opened or self.path
 
     @property
     def is_empty(self) -> bool:
@@ -205,7 +212,7 @@ class Ledger:
         Raises: TracekitError when strict.
         """
         if self.strict:
-            raise TracekitError(sentence(f"{where}: " if where else "", text), path=self.path, hint=STRICT)
+            raise TracekitError(sentence(f"{where}: " if where else "", text), path=self.name_in_errors, hint=STRICT)
         note = self.notes.get(code) or self.notes.setdefault(code, _note(code, text))
         note.count += count
         if where and len(note.places) < PLACES_KEPT:

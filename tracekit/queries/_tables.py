@@ -101,7 +101,7 @@ def tables(
             path = str(others[0])
             beside = _totals(path) if file.has_totals or file.table == "totals" else TOTALS.empty_table()
             ledgers.append(_ledger(stored_name(path), file.rows if file.table == "events" else 0, beside.num_rows))
-            empty += [ledgers[-1].path] if ledgers[-1].is_empty else []
+            empty += [path] if ledgers[-1].is_empty else []
             names |= {("", n): SourceName(masked(each.label or each.path)) for n, each in enumerate(file.run.sources)}
             if file.table == "events":
                 fragments.append(_fragment(path, None))
@@ -113,7 +113,7 @@ def tables(
                 done = pipeline.convert(others, path, replace(options, partial=True), to="parquet")
             bad += done.failures
             ledgers += done.ledgers
-            empty += [ledger.path for ledger in done.ledgers if ledger.is_empty]
+            empty += [ledger.name_in_errors for ledger in done.ledgers if ledger.is_empty]
             private = options.anonymize is not None
             names |= {
                 ("", n): SourceName(each.label or each.path, "" if private else _run_of(each.opened, words))

@@ -49,7 +49,7 @@ _PHASES = ((FORWARD, "device_forward"), (BACKWARD, "device_backward"), (RECOMPUT
 _UNATTRIBUTED = (
     (FORWARD, "(forward, in no module)"),
     (BACKWARD_OUTSIDE, "(backward, in no module)"),
-    (BACKWARD_COLLECTIVE, "(collectives of the backward pass, in no module)"),
+    (BACKWARD_COLLECTIVE, "(collectives of the backward pass, module not known)"),
     (BACKWARD_GRADIENT, "(gradients, module not known)"),
     (BACKWARD, "(backward, module not known)"),
     (RECOMPUTE, "(recompute, module not known)"),
