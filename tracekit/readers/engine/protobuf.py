@@ -125,9 +125,11 @@ class _Bytes:
         self._place += count
         return data
 
-    def short_fields(self, level: str, end: int | None, enter: Mapping[int, str], most: int) -> list[WireEvent]:
-        """Take the next fields of bytes while they are short and in the window; others are left to `walk`."""
-        found: list[WireEvent] = []
+    def short_fields(self, level: str, end: int | None, enter: Mapping[int, str], most: int) -> Iterator[WireEvent]:
+        """Take the next fields of bytes while they are short and in the window; others are left to `walk`.
+
+        One by one: who looks at the first fields of a message pays for no others.
+        """
         data, place, before = self._data, self._place, self._before
         limit = len(data) if end is None else min(len(data), end - before)
         while place + 3 <= limit:
@@ -142,10 +144,9 @@ class _Bytes:
             after = at + length
             if after > limit or length > most:
                 break
-            found.append(WireEvent(EventType.FIELD, level, tag >> 3, data[at:after], before + place))
-            place = after
-        self._place = place
-        return found
+            field, place = WireEvent(EventType.FIELD, level, tag >> 3, data[at:after], before + place), after
+            self._place = place
+            yield field
 
     def skip(self, count: int) -> None:
         while count > 0:
