@@ -185,6 +185,9 @@ def _figure(facts: OpeningFacts) -> Opening | None:
     if quoted is not None and quoted.view == "operator":
         calls = f"{figure.value:,} operator {'call' if figure.value == 1 else 'calls'}, without times."
         return Opening("calls", calls, "Name the Kineto trace of the same run beside it to see where the time goes.")
+    if quoted is not None and quoted.view == "inference":
+        layers = f"{figure.value:,} {'layer' if figure.value == 1 else 'layers'}, without times."
+        return Opening("layers", layers, "Name the file of --exportProfile of the same engine beside it to see times.")
     what = figure.after.partition(" ")[0]
     return Opening("metrics", f"Metrics of {figure.value:,} {what}, without times.", _metric(quoted))
 
@@ -542,6 +545,7 @@ def _when_unknown(facts: OpeningFacts, top: TopNames) -> str:
 
 _SINGULAR = {
     "kernels": "kernel",
+    "layers": "layer",
     "operators": "operator",
     "user ranges": "range",
     "ranges of threads": "range of a thread",
