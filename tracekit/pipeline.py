@@ -29,7 +29,7 @@ from tracekit.model.trace import ARCHIVED_LEDGERS, JOINED_INTO, Trace, all_ledge
 from tracekit.options import no_such, unknown_option
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions, first_lines
-from tracekit.views import SUMMARY, VIEWS, by_group
+from tracekit.views import FIRST_VIEWS, SUMMARY, VIEWS, by_group
 from tracekit.views.base import View, ViewOptions, computed, needs_events
 from tracekit.views.check import check_options
 from tracekit.views.headline.facts import facts_of
@@ -271,6 +271,12 @@ def own_views(trace: Trace) -> tuple[str, ...]:
     return tuple(name for name in upstreams.VIEWS if upstreams.COMPATS[name] & formats)
 
 
+def _first_views(trace: Trace | None) -> tuple[str, ...]:
+    """Return the views that come first because a format is about nothing else."""
+    formats = {source.format for source in trace.run.sources} if trace is not None else set()
+    return tuple(view for view, about in FIRST_VIEWS.items() if about & formats)
+
+
 def views_of(compat: str, views: Sequence[str] = (), trace: Trace | None = None) -> tuple[str, ...]:
     """Return the views that a summary shows: those named, all tables, `views.SUMMARY`, or those of an upstream.
 
@@ -281,7 +287,7 @@ def views_of(compat: str, views: Sequence[str] = (), trace: Trace | None = None)
         upstream_views = () if trace is None else own_views(trace)
         if "all" in views:
             return (*TABLE_VIEWS, *upstream_views)
-        return tuple(views) or (*SUMMARY, *upstream_views)
+        return tuple(views) or (*_first_views(trace), *SUMMARY, *upstream_views)
     printed = tuple(view.name for view in upstreams.load(compat).views)
     for name in views:
         if name not in printed:

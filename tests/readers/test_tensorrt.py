@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import run_command, sample, sure_readers
+from support import sample, sure_readers
 
 import tracekit
+from tracekit import pipeline
 from tracekit.errors import ParseError
 from tracekit.index.trace_index import index_of
 from tracekit.model.trace import Trace
+from tracekit.render.base import RenderOptions
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
@@ -234,7 +236,20 @@ def test_a_log_between_other_output_cut_anywhere_keeps_its_count(tmp_path: Path)
         ledger.check()
 
 
-def test_the_first_screen_names_the_layer_and_the_view() -> None:
-    out = run_command("summary", sample(LOGS[0])).stdout
-    assert "takes 54 % of the time of all kernels." in out.splitlines()[0]
-    assert "inference" in out
+@pytest.mark.parametrize(
+    ("names", "first", "shown"),
+    [
+        ((LOGS[0],), "takes 54 % of the time of all layers.", "Latency of a query"),
+        ((PROFILE,), "takes 54 % of the time of all layers.", "Top layers (6 of 7"),
+        ((LAYERS,), "7 layers, without times.", "  CaskGemmConvolution  fc"),
+        ((NAMES,), "7 layers, without times.", "Layers (7 of 7)"),
+        ((TIMES, PROFILE, LOGS[0]), "The GPU waits", "Latency of a query"),
+    ],
+)
+def test_the_first_screen_is_about_queries_and_layers(names: tuple[str, ...], first: str, shown: str) -> None:
+    summary = pipeline.summary(tracekit.read([str(sample(name)) for name in names]))
+    assert summary.sections[0].view == "inference"
+    text = pipeline.first_screen(summary, RenderOptions(width=80))
+    assert first in text.splitlines()[0]
+    assert shown in text
+    assert len(text.splitlines()) <= 30

@@ -121,3 +121,42 @@ def test_products_of_fp16_that_are_summed_in_fp16_have_their_own_peak(tmp_path: 
 def test_a_file_without_counters_has_no_such_tables(tmp_path: Path) -> None:
     section = ncu(tmp_path, {"gpu__time_duration.sum": ("ns", 100)})
     assert not [each for each in section.tables if each.name.startswith("measured")]
+
+
+ROOFS = "device," + ",".join(f"{name},{name}Low,{name}High" for name in ("HBMBw", "FP64Flops", "MFMAF64Flops")) + "\n"
+PASS = (
+    "Dispatch_ID,GPU_ID,Queue_ID,PID,TID,Grid_Size,Workgroup_Size,LDS_Per_Workgroup,Scratch_Per_Workitem,Arch_VGPR,"
+    "Accum_VGPR,SGPR,wave_size,Kernel_Name,Start_Timestamp,End_Timestamp,Correlation_ID,TCC_EA_RDREQ_sum,"
+    "TCC_EA_RDREQ_32B_sum,TCC_EA_WRREQ_sum,TCC_EA_WRREQ_64B_sum,SQ_INSTS_VALU_MFMA_MOPS_F64\n"
+    '0,2,0,7,7,1024,64,0,0,8,0,16,64,"triad(double*)",1000,11000,1,1000,0,500,500,100\n'
+    '1,2,0,7,7,1024,64,0,0,8,0,16,64,"triad(double*)",21000,51000,2,3000,0,500,500,100\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("devices", "bandwidth", "note"),
+    [("0,50,1,99,10,1,99,40,1,99\n", 50, "measured (roofline.csv)"),
+     ("0,50,1,99,10,1,99,40,1,99\n1,80,1,99,9,1,99,20,1,99\n", 80, "the highest of 2 devices")],
+)  # fmt: skip
+def test_roofs_that_were_measured_are_the_peaks_of_the_run(
+    devices: str, bandwidth: int, note: str, tmp_path: Path
+) -> None:
+    (tmp_path / "pmc_perf.csv").write_text(PASS)
+    (tmp_path / "roofline.csv").write_text(ROOFS + devices)
+    section = section_of(tmp_path / "pmc_perf.csv")
+    moved = cells(section, "measured")
+    # Means of two launches: 2,000 reads of 64 bytes, 500 writes of 64, in 20 us.
+    assert (moved["moved"], moved["launch_time"]) == (160_000, 20_000)
+    assert moved["of_bandwidth"] == pytest.approx(160_000 / 20_000 / bandwidth)
+    flops = cells(section, "measured_flops")
+    assert flops["of_flops"] == pytest.approx(512 * 100 / 20_000 / 40)
+    assert note in " ".join(section.notes)
+
+
+def test_without_roofs_rates_of_rocprof_compute_have_no_peak(tmp_path: Path) -> None:
+    (tmp_path / "pmc_perf.csv").write_text(PASS)
+    (tmp_path / "roofline.csv").write_text(ROOFS + "0,none,1,99,10,1,99,40,1,99\n")
+    section = section_of(tmp_path / "pmc_perf.csv")
+    moved = cells(section, "measured")
+    assert moved["moved_rate"] == pytest.approx(8e9)
+    assert "of_bandwidth" not in moved

@@ -430,7 +430,9 @@ def _percent(share: float) -> str:
 def shown_first(headline: Headline) -> list[QuotedTable | TopNames]:
     """Return the tables of a headline in order: what the first figure is about, then names with their times."""
     names = [each for each in (headline.top, headline.below) if each is not None]
-    return [*headline.quoted, *names] if headline.figure is not None else [*names, *headline.quoted]
+    # The latency of queries comes before the layers that it is made of.
+    first = headline.figure is not None or any(each.view == "inference" for each in headline.quoted)
+    return [*headline.quoted, *names] if first else [*names, *headline.quoted]
 
 
 def _quoted_cards(quoted: QuotedTable) -> list[Card]:

@@ -5,6 +5,9 @@ A module is imported when its view is asked for.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from tracekit.plugins import Registry
 from tracekit.views.base import View
 
@@ -61,3 +64,7 @@ SUMMARY: tuple[str, ...] = (
     "hang",
 )
 """What a summary has when no view is named: what most people ask first. `--view all` has every table."""
+FIRST_VIEWS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {"inference": frozenset({"tensorrt-layers", "tensorrt-log", "tensorrt-profile"})}
+)
+"""Views that a summary of these formats has before all others."""

@@ -46,7 +46,7 @@ from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.advice import for_part
 from tracekit.views.base import View, ViewColumn, ViewOptions
-from tracekit.views.efficiency.measured import MEASURED_NOTE, MEASURED_SHOWS, measured_tables
+from tracekit.views.efficiency.measured import MEASURED_NOTE, MEASURED_SHOWS, measured_tables, roof_notes
 from tracekit.views.efficiency.stated import STATED_NOTE, STATED_SHOWS, device_notes, stated_tables
 from tracekit.views.untimed import UNTIMED_NOTE, untimed_families
 from tracekit.views.work_columns import (
@@ -97,7 +97,10 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     tabulate.require(index, VIEW.name, _COLUMNS)
     units = work_units(index)
     measured, stated = measured_tables(index, options), stated_tables(index, options)
-    own_notes = [*([MEASURED_NOTE] if measured else []), *([STATED_NOTE, *device_notes(index)] if stated else [])]
+    own_notes = [
+        *([MEASURED_NOTE, *roof_notes(index)] if measured else []),
+        *([STATED_NOTE, *device_notes(index)] if stated else []),
+    ]
     if units is None and not own_notes and (untimed := untimed_families(index, options)) is not None:
         return Section(VIEW.name, _TITLE, (untimed,), notes=(UNTIMED_NOTE, *tabulate.option_notes(options, untimed)))
     if units is None:

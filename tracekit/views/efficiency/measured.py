@@ -2,7 +2,8 @@
 
 Counters are the best source of what a kernel did, where a file has them (`analysis.efficiency.counters`). They are no
 minima, so there are rates and shares of the peak, and no floor. Rates need the duration of the launches, which nvprof
-and rocprof do not write beside their counters.
+and rocprof do not write beside their counters. Folders of rocprof-compute have it, and the roofs that were measured on
+their machine, which then count as peaks.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from tracekit.model.report import Cell, Column, ReportTable
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import ViewColumn, ViewOptions
+from tracekit.views.tables.measured_roofs import measured_roofs
 from tracekit.views.tables.metrics import measured_kernels
 from tracekit.views.tables.roofline import MeasuredKernel
 
-__all__ = ["MEASURED_NOTE", "MEASURED_SHOWS", "measured_tables"]
+__all__ = ["MEASURED_NOTE", "MEASURED_SHOWS", "measured_tables", "roof_notes"]
 
 MEASURED_NOTE = (
     "measured: counted by the hardware, a mean of the launches. What a kernel moved is not the least that it had to "
@@ -40,6 +42,11 @@ MEASURED_SHOWS = (
     ViewColumn("of_flops", "Of peak", Unit.RATIO, "The same, as a share of the peak of this precision."),
 )
 _SHOWN = specs.by_key(MEASURED_SHOWS)
+
+
+def roof_notes(index: TraceIndex) -> list[str]:
+    """Return where the peaks come from, where they were measured."""
+    return sorted(f"{device.name}: {device.note}" for device in measured_roofs(index).values())
 
 
 def measured_tables(index: TraceIndex, options: ViewOptions) -> list[ReportTable]:

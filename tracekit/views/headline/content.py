@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from tracekit.analysis.kernel_class import classify
 from tracekit.index.kernel_classes import rules
+from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.report import Cell, LeadFigure, QuotedTable, ReportTable, Section, TopName, TopNames
 from tracekit.model.schema import Kind
@@ -41,6 +42,7 @@ TOP_VIEWS = {
 }
 """Views whose names may be the top names, the first one with a time, and what its names are."""
 OF_THREADS, WITHOUT_THREAD = "ranges of threads", "ranges without a thread"
+OF_LAYERS = "layers"
 UNNAMED = "(no name)"
 _DEVICE_VIEWS = ("kernel", "memory_manipulation")
 _HOST_VIEWS = ("operator", "user_defined")
@@ -61,7 +63,7 @@ def choose(
 
     kernels = first(["kernel"])
     if kernels is not None:
-        return kernels, None
+        return (replace(kernels, title=OF_LAYERS) if _are_layers(index) else kernels), None
     operators, ranges, phases = (first([view]) for view in (*_HOST_VIEWS, "model"))
     host = operators or ranges
     asynchronous = _without_thread(section("user_defined"), shares=shares)
@@ -81,6 +83,9 @@ def quote(section: Callable[[str], Section], top: TopNames | None) -> tuple[Lead
 
     top: the names that are shown in any case.
     """
+    inference = _tables(section("inference"))
+    if "latency" in inference:
+        return None, (_first_rows("inference", inference["latency"], _OF_LATENCY),)
     metrics = _tables(section("metrics"))
     if "peak" in metrics:
         quoted = _quoted("metrics", metrics["peak"], _OF_METRICS, [each.name for each in top.names] if top else [])
@@ -93,6 +98,10 @@ def quote(section: Callable[[str], Section], top: TopNames | None) -> tuple[Lead
         return lead, (_quoted("memory", held, _OF_MEMORY),) if held is not None else ()
     if top is not None:
         return None, ()
+    if "layers" in inference:
+        count = len(inference["layers"]) + inference["layers"].omitted
+        lead = LeadFigure("", count, Unit.COUNT, f"{'layer' if count == 1 else 'layers'}, without times")
+        return lead, (_first_rows("inference", inference["layers"], _OF_LAYERS_ALONE),)
     untimed = {each.name: each for each in section("operator").tables}.get("untimed_operators")
     if untimed is not None and len(untimed):
         total = sum(cell for cell in untimed.column("calls").values if isinstance(cell, int))
@@ -146,6 +155,8 @@ _HARDLY_WORK = ("user_defined", "other")
 """Views of names that a snapshot of memory may have beside what it is about."""
 _OF_METRICS = ("compute", "memory", "dram", "occupancy", "metric", "avg", "unit", "name")
 _OF_MEMORY = ("held", "share", "blocks", "increased", "allocations", "name")
+_OF_LATENCY = ("mean", "median", "percentile_99", "most", "part")
+_OF_LAYERS_ALONE = ("type", "layer")
 _OWN_SAMPLES = "self_"
 
 
@@ -175,6 +186,27 @@ def _kernels_with(metrics: dict[str, ReportTable]) -> LeadFigure:
         return LeadFigure("", len(metrics["metrics"]), Unit.COUNT, "metrics of the run")
     count, what = len(set(column.values)), column.title.lower()
     return LeadFigure("", count, Unit.COUNT, f"{what if count == 1 else f'{what}s'} with metrics")
+
+
+def _are_layers(index: TraceIndex) -> bool:
+    """Return whether all kernels are layers of a network, as TensorRT times them: several kernels each."""
+    kernels = [row for row in totals_rows(index, {Kind.KERNEL}) if row["section"] != HEADER]
+    formats = {number: facts.format for number, facts in facts_by_source(index).items()}
+    return (
+        bool(kernels)
+        and not index.kind_mask({Kind.KERNEL}).any()
+        and all(
+            row["section"] == "layers" and formats.get(row["source"], "").startswith("tensorrt-") for row in kernels
+        )
+    )
+
+
+def _first_rows(view: str, table: ReportTable, wanted: Sequence[str]) -> QuotedTable:
+    """Return the first rows of a table in its own order, of the wanted columns those that it has."""
+    have = {column.name: replace(column, values=column.values[:NAMES]) for column in table.columns}
+    return QuotedTable(
+        view, table.name, table.title, tuple(have[name] for name in wanted if name in have), len(table) + table.omitted
+    )
 
 
 def _quoted(view: str, table: ReportTable, wanted: Sequence[str], first: Sequence[str] = ()) -> QuotedTable:

@@ -186,6 +186,9 @@ def _figure(facts: OpeningFacts) -> Opening | None:
     if quoted is not None and quoted.view == "operator":
         calls = f"{figure.value:,} operator {'call' if figure.value == 1 else 'calls'}, without times."
         return Opening("calls", calls, "Name the Kineto trace of the same run beside it to see where the time goes.")
+    if quoted is not None and quoted.view == "inference":
+        layers = f"{figure.value:,} {'layer' if figure.value == 1 else 'layers'}, without times."
+        return Opening("layers", layers, "Name the file of --exportProfile of the same engine beside it to see times.")
     what = figure.after.partition(" ")[0]
     if quoted is not None and OF_THE_RUN in [column.title for column in quoted.columns]:
         return Opening("metrics", "Metrics of the run as a whole, without times of what ran.", _metric(quoted))
@@ -545,6 +548,7 @@ def _when_unknown(facts: OpeningFacts, top: TopNames) -> str:
 
 _SINGULAR = {
     "kernels": "kernel",
+    "layers": "layer",
     "operators": "operator",
     "user ranges": "range",
     "ranges of threads": "range of a thread",

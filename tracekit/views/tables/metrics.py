@@ -14,16 +14,19 @@ from dataclasses import replace
 from decimal import Decimal
 from math import isfinite
 
+import numpy as np
+
 from tracekit.analysis.efficiency.devices import RatedDevice, find_device
 from tracekit.index.device_peaks import device_of
 from tracekit.index.sources import source_label, source_labels
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model.report import Cell, Column, Picture, ReportTable, Section
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.tables import roofline
+from tracekit.views.tables.measured_roofs import measured_roofs
 from tracekit.views.totals import TotalsRow, fields, in_file_order, totals_rows, with_all
 
 __all__ = ["OF_THE_RUN", "VIEW", "measured_kernels"]
@@ -99,13 +102,42 @@ def _measured(index: TraceIndex, rows: list[MetricRow]) -> list[roofline.Measure
             if kernel not in kernels:
                 name, calls, device = str(row["name"]), row["calls"] or 1, _device(index, row)
                 kernels[kernel] = roofline.MeasuredKernel(name, calls, {}, device)
+                if (mean_ns := _launch_time(index, row)) is not None:
+                    kernels[kernel].metrics["Duration"] = mean_ns
             kernels[kernel].metrics.setdefault(row["metric"], value)
     return list(kernels.values())
+
+
+def _launch_time(index: TraceIndex, row: MetricRow) -> float | None:
+    """Return the mean duration of the launches that were counted, where the same table has their times."""
+    if index.run.sources[row["source"]].facts.get("tool") != "rocprof-compute":
+        return None
+    return _launch_times(index).get((row["source"], row["device"], str(row["name"])))
+
+
+@join
+def _launch_times(index: TraceIndex) -> dict[tuple[int, int | None, str], float]:
+    """Return the mean duration of kernels by input, device and name; none for a view that does not read events."""
+    if not set(index.events.schema.names) >= {"source", "kind", "device", "name", "dur_ns"}:
+        return {}
+    rows = np.flatnonzero(index.kind_mask({Kind.KERNEL}) & index.has("dur_ns"))
+    codes, texts = index.texts("name")
+    device = np.where(index.has("device")[rows], index.ints("device")[rows], -1)
+    keys = np.column_stack((index.ints("source")[rows], device, codes[rows]))
+    distinct, place, count = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+    total = np.bincount(place.reshape(-1), index.ints("dur_ns")[rows], len(distinct))
+    return {
+        (source, number if number >= 0 else None, texts[code]): ns / calls
+        for (source, number, code), ns, calls in zip(distinct.tolist(), total.tolist(), count.tolist(), strict=True)
+        if code >= 0
+    }
 
 
 def _device(index: TraceIndex, row: MetricRow) -> RatedDevice:
     """Return the device of a row: by the attributes that the file has of it, else by its name."""
     source, number = row["source"], row["device"]
+    if source in (measured := measured_roofs(index)):
+        return measured[source]
     attributes = index.run.sources[source].facts.get("device_attributes")
     found = attributes.get(str(number), attributes.get(number)) if isinstance(attributes, dict) else None
     if not isinstance(found, dict):
