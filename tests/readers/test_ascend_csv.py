@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from support import SAMPLES, read_sample, sample, sure_readers
+from support import SAMPLES, read_sample, run_command, sample, sure_readers
 
 import tracekit
 from tracekit.errors import ParseError
@@ -211,3 +211,10 @@ def test_the_device_is_called_an_npu() -> None:
     assert set(trace.run.devices.values()) == {"NPU"}
     assert device_title(0, "NPU") == "NPU 0"
     assert device_title(0, "Ascend910B") == "NPU 0 Ascend910B"
+
+
+def test_devices_without_a_number_are_npus_too() -> None:
+    """A table of level 0 has no column of devices."""
+    first = run_command("summary", sample("ascend-csv/kernel_details_level0.csv")).stdout
+    assert first.startswith("The NPU waits 20 % of the run")
+    assert "NPU not named, of the run" in first

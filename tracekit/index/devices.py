@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tracekit.index import grouping
 from tracekit.index.grouping import Groups, Key, group_by, zeros
-from tracekit.index.lanes import device_model, device_title, owner_labels
+from tracekit.index.lanes import device_not_named, device_title, owner_labels
 from tracekit.index.sources import (
     clock_groups,
     facts_by_source,
@@ -192,7 +192,7 @@ def _each(index: TraceIndex, groups: grouping.Groups, places: grouping.Groups) -
         source, where = integer_of(sources[g]), integer_of(of_place[g])
         pid = places.labels[1][where]
         stated = index.run.devices.get((source, numbers[g]), "")
-        unnamed = f"device not named {device_model(stated)}".rstrip()
+        unnamed = device_not_named(stated)
         name = unnamed if numbers[g] is None else device_title(numbers[g], stated)
         run = "" if pid is None else f"process {pid}"
         label = " · ".join(filter(None, (owners[source, ranks[g]], run, name)))

@@ -21,7 +21,17 @@ from tracekit.model.report import Cell, integer_of
 from tracekit.model.schema import DEVICE_WORK
 from tracekit.model.trace import Run
 
-__all__ = ["COLUMNS", "LanePlace", "device_in", "device_label", "device_model", "device_title", "find", "owner_labels"]
+__all__ = [
+    "COLUMNS",
+    "LanePlace",
+    "device_in",
+    "device_label",
+    "device_model",
+    "device_not_named",
+    "device_title",
+    "find",
+    "owner_labels",
+]
 
 COLUMNS = frozenset({"kind", "dur_ns", "source", "rank", "pid", "tid", "device", "context", "stream"})
 
@@ -182,6 +192,16 @@ def device_model(name: str) -> str:
     """
     plane = _PLANE.fullmatch(name)
     return (plane["model"] or "") if plane else "" if name == "NPU" else name
+
+
+def device_not_named(name: str) -> str:
+    """Return the label of a device of which the file has no number, with its model, or with its kind where it is known.
+
+    >>> device_not_named(""), device_not_named("NVIDIA A100"), device_not_named("NPU")
+    ('device not named', 'device not named NVIDIA A100', 'NPU not named')
+    """
+    kind = device_label(None, name)
+    return f"{'device' if kind == 'GPU' else kind} not named {device_model(name)}".rstrip()
 
 
 def device_title(device: Cell, name: str) -> str:

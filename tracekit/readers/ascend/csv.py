@@ -421,6 +421,8 @@ class _AscendCsvReading:
         if devices is not None:  # the file names no model
             for number in pc.unique(devices).drop_null().to_pylist():
                 self.run.devices.setdefault((self.options.source, number), "NPU")
+        else:
+            self.run.devices.setdefault((self.options.source, None), "NPU")
         if (blocks := whole("Block Dim", "Block Num")) is not None:
             # A program of CANN names one number of blocks: <<<blocks, l2, stream>>>.
             some = pc.if_else(pc.greater(blocks, 0), blocks, None)

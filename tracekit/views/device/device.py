@@ -13,7 +13,7 @@ import numpy as np
 from tracekit.analysis.intervals import union_length_by
 from tracekit.index import grouping
 from tracekit.index.devices import by_input, sources_of_several_runs
-from tracekit.index.lanes import device_title
+from tracekit.index.lanes import device_not_named, device_title
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.report import Cell, Column, Section
@@ -94,7 +94,7 @@ def _names(index: TraceIndex, sources: list[Cell], devices: list[Cell]) -> list[
     out: list[Cell] = []
     for source, device in zip(sources, devices, strict=True):
         name = index.run.devices.get((source, device), "")
-        out.append(f"device not named {name}".rstrip() if device is None else device_title(device, name))
+        out.append(device_not_named(name) if device is None else device_title(device, name))
     return out
 
 
