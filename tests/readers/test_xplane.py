@@ -421,6 +421,21 @@ def test_an_op_of_a_tpu_that_waits_for_a_copy_is_a_copy_and_no_compute(tmp_path:
     assert [str(row["kind"]) for row in rows(trace)] == [kind]
 
 
+@pytest.mark.parametrize("wait_us", [4, 0])
+def test_of_an_asynchronous_copy_only_the_time_that_the_core_waits_is_exposed(tmp_path: Path, wait_us: int) -> None:
+    us, start = 10**6, "%copy-start.1 = (f32[5]{0}, u32[]) copy-start(f32[5]{0} %param.1)"
+    fusion, done = "%fusion = f32[5]{0} fusion(f32[5]{0} %param.2)", "%copy-done.1 = f32[5]{0} copy-done(%copy-start.1)"
+    device = Plane(1, "/device:TPU:0")
+    ops = [(start, 0, 1), (fusion, 1, 29), (done, 30, wait_us), (fusion, 34, 6)]
+    device.line(3, "XLA Ops", 0, [device.event(op, at * us, length * us) for op, at, length in ops])
+    # The copy itself runs from its start to the end of the wait, beside the fusion.
+    device.line(4, "Async XLA Ops", 0, [device.event(start, 0, (30 + wait_us) * us)])
+    made = tracekit.summary(tracekit.read(written(tmp_path / "async.xplane.pb", device)), views=["breakdown"])
+    (table,) = (each for each in made.sections[0].tables if each.name == "devices")
+    found = {column.name: column.values[0] for column in table.columns}
+    assert (found["compute"], found["exposed_copies"]) == (35_000, (1 + wait_us) * 1000)
+
+
 def test_tpus_are_called_tpus_and_are_one_group() -> None:
     made = tracekit.summary(tracekit.read(sample("xplane/tpu.xplane.pb")))
     assert made.headline is not None

@@ -8,13 +8,14 @@ the end are whole ns, rounded down, so that what lies within a range stays withi
 `ts_ps` (0 to 999) and `dur_ps` (-999 to 999); `dur_ns * 1000 + dur_ps` is the exact duration. Neither is there for 0.
 
 Kinds: work on the lines `Stream #n(...)` of a GPU and on `XLA Ops` and `Sparse Core Ops` of a TPU is kernel, memcpy or
-memset. An op of a TPU that starts an asynchronous copy or waits for one (`copy-start`, `copy-done`) is memcpy, and one
-that encloses others (a loop) is other, as its time is theirs. All other lines of devices are
-derived from these or overlap them (Steps, XLA Modules, TensorFlow Ops and Name Scope, Async XLA Ops, ...): their rows
-are other, with `derived` in `args`, and are in no sum of device work. On the host: calls of CUDA and HIP, Python
-functions (`$file.py:12 f`), other rows with a correlation id (TensorFlow names calls of the driver after their kernel),
-operators of TensorFlow (`name:Type`) and of XLA on a CPU (ranges with an `hlo_op`), steps (ranges with a `step_num`).
-All else is other, as ranges of users look like those of XLA.
+memset. An op of a TPU that starts an asynchronous copy or waits for one (`copy-start`, `copy-done`) is memcpy: the core
+does nothing else then. The copy itself is a row of Async XLA Ops, which may run beside compute. An op that encloses
+others (a loop) is other, as its time is theirs. All other lines of devices are derived from these or overlap them
+(Steps, XLA Modules, TensorFlow Ops and Name Scope, Async XLA Ops, ...): their rows are other, with `derived` in `args`,
+and are in no sum of device work. On the host: calls of CUDA and HIP, Python functions (`$file.py:12 f`), other rows
+with a correlation id (TensorFlow names calls of the driver after their kernel), operators of TensorFlow (`name:Type`)
+and of XLA on a CPU (ranges with an `hlo_op`), steps (ranges with a `step_num`). All else is other, as ranges of users
+look like those of XLA.
 
 Stats of an event, and of all events of its name, are in `args`. Columns: `correlation`, launch shape and bytes out of
 `kernel_details`, `memcpy_details`, `memset_details`. `device` is the number in the name of the plane, `stream` the id
