@@ -133,3 +133,16 @@ def test_a_page_keeps_its_budget_and_commands_and_functions_have_the_same_defaul
         found = inspect.signature(function).parameters
         for name in ("page_events", "page_mb", "page_args_mb"):
             assert found[name].default == getattr(wanted, name), (function, name)
+
+
+@pytest.mark.parametrize("function", [api.view, api.summary, api.report, api.write_report])
+def test_what_is_shown_has_the_same_arguments_everywhere(function: Callable[..., object]) -> None:
+    """Each function lists them, so that help and editors show them; `_shown` has them all, with these defaults."""
+    declared = inspect.signature(api._shown).parameters
+    own = inspect.signature(inspect.unwrap(function)).parameters
+    shared = own.keys() & declared.keys() - {"options"}
+    assert {"by", "each", "topology"} <= shared
+    for name in shared:
+        assert (own[name].default, own[name].annotation) == (declared[name].default, declared[name].annotation), name
+    if function in (api.view, api.summary):
+        assert shared == declared.keys() - {"options"}

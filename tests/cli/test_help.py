@@ -164,3 +164,12 @@ def test_a_word_that_is_nothing_gets_near_commands_and_files(tmp_path: Path, mon
     (tmp_path / "profiles").mkdir()
     shutil.copy(GOOD, tmp_path / "profiles" / "run.csv")
     assert "did you mean profiles?" in run("profles/run.csv", code=1).stderr
+
+
+def test_the_help_of_a_switch_that_is_on_says_so() -> None:
+    for path, command in COMMANDS.items():
+        switches = [each for each in command.params if any(name.startswith("--no-") for name in each.secondary_opts)]
+        shown = " ".join(run(*path, "--help").stdout.split()) if switches else ""
+        on = [each for each in switches if each.default is True and not getattr(each, "hidden", False)]
+        assert shown.count("[default: on]") == len(on), path
+    assert " ".join(run("record", "--help").stdout.split()).count("[default: on]") == 4

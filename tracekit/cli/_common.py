@@ -268,9 +268,7 @@ class ReadArguments:
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at the first note, as an error.", rich_help_panel=READING)
     ] = False
-    demangle: Annotated[bool, typer.Option(help="Make C++ names readable (the default).", rich_help_panel=READING)] = (
-        True
-    )
+    demangle: Annotated[bool, typer.Option(help="Make C++ names readable.", rich_help_panel=READING)] = True
     option: Annotated[
         list[str] | None,
         typer.Option(

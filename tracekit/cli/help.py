@@ -21,6 +21,10 @@ from tracekit.errors import TracekitError, UsageError
 if TYPE_CHECKING:
     from typer._click import Command, Context, HelpFormatter, Parameter
 
+    _OfCommands = Command
+else:
+    _OfCommands = object  # the class of typer that a class below has too
+
 __all__ = ["OPTION_GROUPS", "HelpCommand", "HelpGroup", "first_sentence"]
 
 OPTION_GROUPS = ("Options", OUTPUT, READING, FILTERS, SEVERAL, SHARING, LIMITS, OTHER)
@@ -30,8 +34,8 @@ _NAME_ROOM = 26
 _NUMBERS = {int: "a whole number", float: "a number"}
 
 
-class HelpCommand(TyperCommand):
-    """A command whose help has its options in groups and ends with examples."""
+class _OwnErrors(_OfCommands):
+    """A command or a group of them whose errors of wrong usage are worded here."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: Any
@@ -40,6 +44,10 @@ class HelpCommand(TyperCommand):
         path = f"{parent.command_path} {info_name}" if parent is not None else str(info_name)
         with _wrong_usage_told(self, path, list(args)):
             return super().make_context(info_name, args, parent, **extra)
+
+
+class HelpCommand(_OwnErrors, TyperCommand):
+    """A command whose help has its options in groups and ends with examples."""
 
     def collect_usage_pieces(self, ctx: Context) -> list[str]:
         """Return the words of the usage line behind the command's name."""
@@ -56,16 +64,8 @@ class HelpCommand(TyperCommand):
         _write_examples(self.epilog or "", formatter)
 
 
-class HelpGroup(PlainGroup):
+class HelpGroup(_OwnErrors, PlainGroup):
     """Commands whose help lists them in groups."""
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: Any
-    ) -> Context:
-        """Return the context of a run. Raises: typer.Exit with code 2, after the error, for words that are wrong."""
-        path = f"{parent.command_path} {info_name}" if parent is not None else str(info_name)
-        with _wrong_usage_told(self, path, list(args)):
-            return super().make_context(info_name, args, parent, **extra)
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
         """Return the command that the first word names. Raises: typer.Exit with code 2, after the error, for none."""
@@ -153,6 +153,8 @@ def _meaning(parameter: Parameter) -> str:
     if parameter.required and parameter.param_type_name == "option":
         return f"{text} (required)"
     default = parameter.default
+    if default is True and any(name.startswith("--no-") for name in parameter.secondary_opts):
+        return f"{text} [default: on]"
     is_value = not isinstance(default, bool) and not callable(default) and default not in (None, "", 0, [], ())
     return f"{text} [default: {default}]" if is_value and getattr(parameter, "show_default", True) else text
 

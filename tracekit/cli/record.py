@@ -51,7 +51,7 @@ def record(
     ] = True,
     nvtx: Annotated[bool, typer.Option(help="Record NVTX ranges that Python code makes.")] = True,
     modules: Annotated[bool, typer.Option("--modules", help="Record each module of a model, too.")] = False,
-    summary: Annotated[bool, typer.Option(help="Print the summary to stderr when the program has ended.")] = True,
+    summary: Annotated[bool, typer.Option(help="Print the summary to stderr at the end.")] = True,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing log.")] = False,
     debug: Annotated[bool, typer.Option("--debug", hidden=True)] = False,
 ) -> None:
