@@ -245,15 +245,18 @@ def _began(host: PathHost, device: PathDevice) -> Mask:
 def _disjoint(lanes: I64, starts: I64, ends: I64) -> I64:
     """Return lanes on which nothing overlaps, for rows by (lane, start, end): extra ones where work of one overlaps.
 
-    Loops only over the rows of lanes on which work overlaps. These are rare, since a stream works in order.
+    Loops only over the rows that overlap. These are rare, since a stream works in order.
     """
     out, extra = lanes.copy(), int(lanes.max()) + 1 if lanes.size else 0
     for first, last in pairwise([*run_starts(lanes).tolist(), lanes.size]):
-        if (starts[first + 1 : last] >= np.maximum.accumulate(ends[first : last - 1])).all():
+        # Where all before has ended, the row is on the lane itself, whatever the rows before were on.
+        follows = starts[first + 1 : last] >= np.maximum.accumulate(ends[first : last - 1])
+        if follows.all():
             continue
+        overlaps = first + np.flatnonzero(~(np.append(True, follows) & np.append(follows, True)))
         names, free, busy = list[int](), list[int](), list[tuple[int, int]]()
         tracks = []
-        for start, end in zip(starts[first:last].tolist(), ends[first:last].tolist(), strict=True):
+        for start, end in zip(starts[overlaps].tolist(), ends[overlaps].tolist(), strict=True):
             while busy and busy[0][0] <= start:
                 heappush(free, heappop(busy)[1])
             if not free:
@@ -263,7 +266,7 @@ def _disjoint(lanes: I64, starts: I64, ends: I64) -> I64:
             track = heappop(free)
             heappush(busy, (end, track))
             tracks.append(names[track])
-        out[first:last] = tracks
+        out[overlaps] = tracks
     return out
 
 

@@ -197,6 +197,8 @@ def _fp32(facts: Facts, owner: int, kernels: I64) -> tuple[list[Finding], I64]:
     if not rows.size:
         return [], rows
     taken, whole = int(facts.lengths[rows].sum()), int(facts.lengths[kernels].sum())
+    if taken < facts.thresholds["fp32_share"] * whole:
+        return [], rows
     floor_ns = _floors_in_16_bits(facts, rows)
     known = floor_ns > 0
     if known.any():
@@ -204,7 +206,7 @@ def _fp32(facts: Facts, owner: int, kernels: I64) -> tuple[list[Finding], I64]:
         bound = facts.shortened(owner, rows, losses)
     else:
         bound = facts.bound(owner, rows)
-    if taken < facts.thresholds["fp32_share"] * whole or bound.share < facts.thresholds["least_share"] or not bound.ns:
+    if bound.share < facts.thresholds["least_share"] or not bound.ns:
         return [], rows
     name, _ = facts.most_common(rows, facts.lengths[rows])
     could = f" In 16 bits, this device could do {'this work' if known.all() else 'the known part of this work'} in "

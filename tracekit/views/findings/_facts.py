@@ -596,7 +596,7 @@ class Facts:
 
     def ids(self, rows: I64) -> FindingEvents:
         """Return the event ids of the first of these rows, which remember all rows: a timeline marks each of them."""
-        every = np.unique(rows)
+        every = distinct(rows, self.index.events.num_rows)
         ids: list[int] = self.index.ints("event_id")[every[:EVENTS]].tolist()
         return FindingEvents(ids, every.astype(np.int32))
 

@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from tracekit.analysis.intervals import Ranges, intersection, length, merge
+from tracekit.analysis.segments import distinct
 from tracekit.index.launches import named as named_like
 from tracekit.index.steps import covered
 from tracekit.model.arrow import I64, Mask
@@ -103,7 +104,7 @@ def long_calls(facts: Facts) -> RuleResult:
         return RuleResult(why_not=NO_WORK)
     calls = np.flatnonzero(facts.kinds(*API_CALLS) & facts.timed)
     launch = facts.launched.launch
-    launches = np.unique(launch[launch >= 0])
+    launches = distinct(launch[launch >= 0], facts.index.events.num_rows)
     others = calls[~np.isin(calls, launches) & ~named_like(facts.index, calls, _WAITS)]
     prepares = named_like(facts.index, others, _PREPARES)
     others = others[prepares | (facts.lengths[others] >= _LONG_CALL_NS)]
