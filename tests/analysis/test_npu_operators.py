@@ -103,6 +103,8 @@ def test_images_in_tiles_hide_the_number_of_channels() -> None:
     found = work("Conv2D", "NC1HWC0 32,1,224,224,8;FRACTAL_Z 121,4,16,8;NCHW 64", "NC1HWC0 32,8,55,55,8")
     assert (found.unknown, found.family) == (TILED, "convolution")
     assert work("Conv2D", "NCHW 2,6,9,9;NCHW 7,4,3,3", "NCHW 2,7,9,9").unknown == ODD_SHAPES
+    assert work("Conv2D", "2,6;8,6", "2,8").unknown == TILED
+    assert work("Conv2D", "NCHW 2,0,9,9;NCHW 8,0,3,3", "NCHW 2,8,9,9").unknown == ODD_SHAPES
     # A step of 2 with weights of 1 x 1 does not read all of the image.
     assert not work("Conv2D", "NCHW 2,6,8,8;NCHW 8,6,1,1", "NCHW 2,8,4,4").is_bound
 
@@ -128,6 +130,7 @@ def test_attention_without_a_known_order_is_not_known() -> None:
     assert work("FlashAttentionScore", "8,8,32;8,8,32;8,8,32", "8,8,32").flops == 4 * 8 * 8 * 8 * 32
     packed = work("FlashAttentionScore", "90,4,8;90,4,8;90,4,8", "FLOAT 90,4,8;FLOAT 90,4,8;;90,4,8")
     assert packed.unknown == NO_LENGTHS
+    assert work("FlashAttentionScore", "0,2,8;0,2,8;0,2,8", "FLOAT 2;FLOAT 2;;0,2,8").flops is None
     other = work("FlashAttentionScore", "4096,2,511;4096,2,512;4096,2,512", "FLOAT 2,3,4096,8;FLOAT 2,4,4096,8;;4,2")
     assert other.flops is None
 

@@ -193,9 +193,9 @@ def _product(operator: NpuOperator) -> Work:
 
 
 def _sides(tensor: NpuTensor, *, weights: bool) -> dict[str, int] | None:
-    """Return the sizes of an image or of weights by the letter of the layout, None for tiles."""
+    """Return the sizes of an image or of weights by the letter of the layout, None for tiles and unnamed dimensions."""
     layout = tensor.layout
-    if layout not in _PLAIN or len(layout) != len(tensor.dims):
+    if layout not in _PLAIN or layout == "ND" or len(layout) != len(tensor.dims):
         return None
     names = layout.translate(str.maketrans("NC", "OI")) if weights else layout
     return dict(zip(names, tensor.dims, strict=True))
