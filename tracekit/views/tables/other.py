@@ -9,20 +9,24 @@ Rows that the file counts without giving them a time (page faults, thrashes) hav
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from tracekit.index import grouping
-from tracekit.index.trace_index import TraceIndex
+from tracekit.index.batch_sums import BatchSums
+from tracekit.index.trace_index import TraceIndex, join
+from tracekit.model import arrow
 from tracekit.model.arrow import Chunked, pc
 from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import ViewOptions
-from tracekit.views.named import NamedTable
+from tracekit.views.named import NamedTable, figures
 
 __all__ = ["VIEW"]
 
@@ -40,11 +44,15 @@ TABLE = NamedTable(
 
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of these rows, and that of those without times. Raises: UsageError for an unknown --sort."""
+    tabulate.require(index, TABLE.name, TABLE.columns)
+    whole = index
     index = TraceIndex(replace(index.trace, totals=index.totals.filter(_calls(index))))
+    kinds, by_kind, percents = TABLE.key
+    index.give(figures, TABLE.figures(whole), kinds, by_kind=by_kind, percents=percents)
     section = TABLE.compute(index, options)
     if index.events.num_rows:
         section = replace(section, tables=tuple(_without_ratio(table) for table in section.tables))
-    counted = _from_events(index, options) or _from_totals(index, options)
+    counted = _from_events(whole, options) or _from_totals(index, options)
     if counted is None:
         return section
     notes = section.notes if section.tables else tabulate.option_notes(options, counted)
@@ -63,14 +71,47 @@ def _without_ratio(table: ReportTable) -> ReportTable:
     return replace(table, columns=tuple(column for column in table.columns if column.name != "ratio"))
 
 
+@join
+def untimed(index: TraceIndex) -> dict[tuple[Cell, ...], int]:
+    """Return how many of these rows have no duration, by name and kind."""
+    rows = np.flatnonzero(index.kind_mask(_KINDS) & ~index.has("dur_ns"))
+    return _by_label(grouping.group_by(*(index.key(column, rows) for column in ("name", "kind"))))
+
+
+def _by_label(groups: grouping.Groups) -> dict[tuple[Cell, ...], int]:
+    calls = np.bincount(groups.codes, minlength=groups.count).tolist()
+    return dict(zip(zip(*groups.labels, strict=True), calls, strict=True))
+
+
+class UntimedCounts:
+    """Rows without a duration, counted batch by batch."""
+
+    def __init__(self) -> None:
+        self._calls: Counter[tuple[Cell, ...]] = Counter()
+
+    def fits(self, _formats: Collection[str], /) -> bool:
+        """Return True: counts add up whatever the format is."""
+        return True
+
+    def take(self, batch: pa.RecordBatch) -> bool:
+        """Count the rows of a batch."""
+        rows = np.flatnonzero(grouping.kind_mask(batch, _KINDS) & ~arrow.valid(batch.column("dur_ns")))
+        if rows.size:
+            keys = (grouping.used_key(batch, column, rows) for column in ("name", "kind"))
+            self._calls.update(_by_label(grouping.group_by(*keys)))
+        return True
+
+    def give(self, index: TraceIndex) -> None:
+        """Put the counts into the index."""
+        index.give(untimed, dict(self._calls))
+
+
 def _from_events(index: TraceIndex, options: ViewOptions) -> ReportTable | None:
-    wanted = index.kind_mask(_KINDS) & ~index.has("dur_ns")
-    rows = np.flatnonzero(wanted)
-    if not rows.size:
+    found = untimed(index)
+    if not found:
         return None
-    groups = grouping.group_by(*(index.key(column, rows) for column in ("name", "kind")))
-    calls: list[Cell] = np.bincount(groups.codes, minlength=groups.count).tolist()
-    return _counted(groups.labels[0], groups.labels[1], [], calls, [], options)
+    names, kinds = (list(column) for column in zip(*found, strict=True))
+    return _counted(names, kinds, [], list(found.values()), [], options)
 
 
 def _from_totals(index: TraceIndex, options: ViewOptions) -> ReportTable | None:
@@ -107,4 +148,8 @@ def _counted(
     return tabulate.finish("counts", "Counts, without times", columns, options, own_order="calls")
 
 
-VIEW = replace(TABLE.view(), compute=compute, sums=None)
+def _sums() -> tuple[BatchSums, ...]:
+    return (*TABLE.sums(), UntimedCounts())
+
+
+VIEW = replace(TABLE.view(), compute=compute, sums=_sums)
