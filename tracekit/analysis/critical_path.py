@@ -414,7 +414,11 @@ class _GainPlan:
             """Return the place of the last stop up to each node, -1 for none. begin: of the node's chain."""
             is_stop = np.zeros(graph.kept.size, np.bool_)
             is_stop[stops] = True
-            place = np.append(np.cumsum(is_stop) - 1, -1)[nodes]  # before the first node, which is -1, there is none
+            places = np.empty(is_stop.size + 1, np.int64)
+            np.cumsum(is_stop, out=places[:-1])
+            places -= 1
+            places[-1] = -1  # before the first node, which is -1, there is none
+            place = places[nodes]
             return np.where(np.append(stops, -1)[place] >= begin, place, -1)
 
         # On a chain that launches reach, a call is a stop. On others gain - P stays as it is from one head to the next.
@@ -520,9 +524,9 @@ class _GainPlan:
                 np.clip(given, 0, kept_ns, out=kept_ns)
             own = kept_ns[graph.kept]
             if pauses is not None and kept_pauses is not None:
-                kept_ns[1:] += pauses[1:] * (free[1:] & free[:-1])
+                np.add(kept_ns[1:], pauses[1:], out=kept_ns[1:], where=free[1:] & free[:-1])
                 # No kept node that is the first of all has a pause before it.
-                own += kept_pauses * (free[graph.kept] & free[graph.kept - 1])
+                np.add(own, kept_pauses, out=own, where=free[graph.kept] & free[graph.kept - 1])
             kept_ns += graph.chain_slack
             np.cumsum(kept_ns, out=kept_ns)
             sums = kept_ns[graph.kept]
