@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -30,7 +31,6 @@ from tracekit.inputs.covered import RECORD, without_impossible
 from tracekit.inputs.inventory import StockJson, incomplete_stock, take_stock
 from tracekit.inputs.selection import LEFT_NOTHING
 from tracekit.inputs.stages import Stage, through
-from tracekit.inputs.summed import BatchSums, SummedTrace, add_up
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import schema
 from tracekit.model.arrow import Column
@@ -42,6 +42,9 @@ from tracekit.safety.anonymize import masked_copy, masked_rows
 from tracekit.writers import WRITERS
 from tracekit.writers.base import WHOLE, OutputSubset, RowStream, WriteOptions, Writer, Written
 from tracekit.writers.overlapped import write_overlapped
+
+if TYPE_CHECKING:
+    from tracekit.inputs.summed import BatchSums, SummedTrace
 
 __all__ = ["BATCH_ROWS", "Conversion", "Inspection", "convert", "inspect", "read", "read_summed", "write", "writer_for"]
 
@@ -61,6 +64,8 @@ def read_summed(
 
     Raises: TracekitError.
     """
+    from tracekit.inputs.summed import add_up
+
     with Inputs(inputs, options) as joined:
         columns = joined.columns(())
         kept = [n for n in schema.EVENTS.names if columns is None or n in columns | {"ts_ns", "dur_ns"}]
