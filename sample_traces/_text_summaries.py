@@ -271,6 +271,15 @@ def vtune_hotspots(rng: random.Random) -> str:
     return "\n".join(lines) + "\n"
 
 
+def vtune_groupings(rng: random.Random) -> str:
+    """Return two reports of one result in one file: by module, and by function."""
+    by_function = vtune_hotspots(rng).splitlines()
+    modules = [
+        f"{name},{rng.randrange(1, 90_000_000) / 1e6:f},{rng.uniform(0.2, 3):f}" for name in ("app", "libc.so.6")
+    ]
+    return "\n".join(["Module,CPU Time,CPI Rate", *modules, "", *by_function]) + "\n"
+
+
 def vtune_top_down(rng: random.Random) -> str:
     """Return `vtune -report top-down -format csv`: cells between tabs, depth as blanks, totals as shares."""
     lines = ["war:Column filter is ON.", "Function Stack\tCPU Time:Total\tCPU Time:Self\tModule"]
@@ -458,6 +467,7 @@ def write_all(root: Path) -> None:
             recipe_rows(random.Random(15), RECIPE_COPIES), "Name", by_device=True
         ),
         "vtune-csv/hotspots.csv": vtune_hotspots(random.Random(9)),
+        "vtune-csv/two-groupings.csv": vtune_groupings(random.Random(13)),
         "vtune-csv/top-down.tsv": vtune_top_down(random.Random(10)),
         "vtune-csv/gpu-hotspots.csv": vtune_gpu(random.Random(11)),
         "vtune-csv/summary.csv": vtune_summary(),

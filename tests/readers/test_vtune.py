@@ -200,3 +200,14 @@ def test_tables_of_other_programs_and_without_times_are_not_read(text: str, tmp_
     path.write_text(text)
     with pytest.raises(UnknownFormatError):
         tracekit.read(path)
+
+
+def test_tables_of_other_groupings_are_never_in_one_sum() -> None:
+    """Time of modules is the time of their functions once more."""
+    (table,) = tracekit.view(read_sample("vtune-csv/two-groupings.csv"), "samples").tables
+    by = zip(*(table.column(name).values for name in ("grouping", "ratio")), strict=True)
+    shares: dict[Any, float] = {}
+    for grouping, share in by:
+        shares[grouping] = shares.get(grouping, 0.0) + float(str(share))
+    assert {grouping: round(share, 9) for grouping, share in shares.items()} == {"Function": 1.0, "Module": 1.0}
+    assert "memcpy itself takes 40 %" in run_command("summary", sample("vtune-csv/two-groupings.csv")).stdout

@@ -158,7 +158,7 @@ EVERYTHING = (
     "fluid-pb/gpu.prof", "nsys-sqlite/nvtx-v2.sqlite", "torch-table/cuda.txt", "torch-table/pytorch-1.4.txt",
     "torch-table/cpu-stacks-and-flops.txt", "torch-memory/two-gpus.pickle",
     "ncu/details.csv", "folded/py-spy.folded", "speedscope/py-spy.speedscope.json",
-    "flight-recorder/nccl_batch_rank_0.pkl", "tensorrt-log/net.log",
+    "flight-recorder/nccl_batch_rank_0.pkl", "tensorrt-log/net.log", "vtune-csv/two-groupings.csv",
     "tensorrt-layers/net.layers.json",
 )  # fmt: skip
 """Samples that have, all together, the columns of every view."""

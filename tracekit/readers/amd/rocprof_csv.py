@@ -198,7 +198,9 @@ class _RocprofCsvReading:
         full = [line for line in lines if line.strip()]
         ledger.ignore("blank", len(lines) - len(full))
         if block.torn:
-            full = without_torn(full, self._cells, block.line + block.data.count(b"\n"), ledger)
+            last = block.line + block.data.count(b"\n")
+            # The last cell of a sample is an id, which no sum of samples has.
+            full = without_torn(full, self._cells, last, ledger, matters=self.header.form.name != "samples")
         table = self._table(full)
         if table is None or table.num_rows < len(full):
             rows = [row for line in full if (row := self._cells(line)) is not None]

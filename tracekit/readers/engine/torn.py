@@ -24,16 +24,20 @@ def drop_torn(ledger: Ledger, where: str = "", *, what: str = LAST_LINE, count: 
     ledger.drop(TORN, count, where=where, text=f"dropped: {what}")
 
 
-def without_torn(rows: list[T], cells_of: Callable[[T], list[str] | None], line: int, ledger: Ledger) -> list[T]:
+def without_torn(
+    rows: list[T], cells_of: Callable[[T], list[str] | None], line: int, ledger: Ledger, *, matters: bool = True
+) -> list[T]:
     """Return the rows of a table without the last one, which has no line end, unless its last cell is surely whole.
 
     cells_of: the cells of a row, None where they are not as many as those of the header. line: the number of the last
-    row. A row with all cells may be cut too: its last number may have more digits.
+    row. A row with all cells may be cut too: its last number may have more digits. matters: whether that cell is used.
     """
     if not rows:
         return rows
     cells = cells_of(rows[-1])
     above = [row[-1] for each in rows[-1 - _ROWS_ABOVE : -1] if (row := cells_of(each))]
+    if cells and not matters:
+        return rows
     if cells and _is_whole(cells[-1].strip(), [cell.strip() for cell in cells[:-1]], [cell.strip() for cell in above]):
         ledger.note(
             "no-line-end", "the last line has no line end: lines behind it may be missing", where=f"line {line}"

@@ -46,7 +46,7 @@ OF_LAYERS = "layers"
 UNNAMED = "(no name)"
 _DEVICE_VIEWS = ("kernel", "memory_manipulation")
 _HOST_VIEWS = ("operator", "user_defined")
-_BLOCK = frozenset(spec.key for spec in specs.PLACED) - {"device"}
+_BLOCK = (frozenset(spec.key for spec in specs.PLACED) - {"device"}) | {"grouping"}
 _MOST_OTHERS = 0.5
 """The largest share outside of all phases with which phases still say where the time is."""
 _LOADER = next(iter(PHASES.values()))
