@@ -127,12 +127,10 @@ def rest(section: Callable[[str], Section], *, shares: bool) -> tuple[TopNames |
             return replace(found, title=KINDS), ()
     for view in _TABLES_WITHOUT_TIMES:
         for table in section(view).tables:
-            ranked = sorted(table.columns, key=lambda column: (column.name in _NAMES_LAST, column.priority))
             if len(table):
-                others = [column for column in ranked if column.name not in _NAMES_LAST]
-                numbers = [column.name for column in others if column.unit is not Unit.TEXT][:_QUOTED_COLUMNS]
-                texts = [column.name for column in others if column.unit is Unit.TEXT][:1]
-                return None, (_quoted(view, table, [*(numbers or texts), *_NAMES_LAST]),)
+                ranked = sorted(table.columns, key=lambda column: column.priority)
+                numbers = [column.name for column in ranked if column.unit is not Unit.TEXT][:_QUOTED_COLUMNS]
+                return None, (_quoted(view, table, [*numbers, "name"]),)
     return None, ()
 
 
@@ -141,7 +139,6 @@ _TABLES_WITHOUT_TIMES = (
     "benchmark",
     "memory_manipulation",
     "memory",
-    "inference",
     "efficiency",
     "model",
     "user_defined",
@@ -150,7 +147,6 @@ _TABLES_WITHOUT_TIMES = (
     "device",
 )
 _QUOTED_COLUMNS = 4
-_NAMES_LAST = ("layer", "name")
 _HARDLY_WORK = ("user_defined", "other")
 """Views of names that a snapshot of memory may have beside what it is about."""
 _OF_METRICS = ("compute", "memory", "dram", "occupancy", "metric", "avg", "unit", "name")
@@ -202,7 +198,7 @@ def _are_layers(index: TraceIndex) -> bool:
 
 
 def _first_rows(view: str, table: ReportTable, wanted: Sequence[str]) -> QuotedTable:
-    """Return the first rows of a table in its own order, of the wanted columns those that it has."""
+    """Return the first rows of a table in its own order, of the wanted columns all that it has."""
     have = {column.name: replace(column, values=column.values[:NAMES]) for column in table.columns}
     return QuotedTable(
         view, table.name, table.title, tuple(have[name] for name in wanted if name in have), len(table) + table.omitted

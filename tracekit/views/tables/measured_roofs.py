@@ -30,7 +30,7 @@ _RATES: Mapping[str, str] = MappingProxyType(
 
 @join
 def measured_roofs(index: TraceIndex) -> dict[int, RatedDevice]:
-    """Return the device with the measured roofs by input, of those that have them."""
+    """Return the device with its measured roofs for each input that has them."""
     highest: dict[int, dict[str, float]] = {}
     devices: dict[int, set[object]] = {}
     for row in totals_rows(index, {Kind.OTHER}):

@@ -4,7 +4,7 @@ self: samples whose innermost frame is the function. total: samples that have it
 counts once a sample, so totals overlap. Profiles of time have times; others have numbers in their own unit (samples,
 bytes). A block for each input and unit; `--thread-sep`: for each thread. The page draws the stacks as a flame graph.
 
-A table of hotspots has functions without those that called them: then the total of a function is not known. It may be
+A table of hotspots has functions without their callers: then the total of a function is not known. It may be
 of modules or threads in place of functions, or of several of them (grouping): such tables stay apart.
 """
 
