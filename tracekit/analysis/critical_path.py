@@ -32,7 +32,7 @@ import numpy as np
 from tracekit.analysis.path_graph import PathDevice, PathHost, PathNodes, PathPart, Waits, build_nodes, in_order
 from tracekit.analysis.segments import Index, distinct, run_starts
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model.arrow import I64, Codes, Mask, Numbers
+from tracekit.model.arrow import I32, I64, Codes, Mask, Numbers
 
 __all__ = [
     "SHORT_PAUSE",
@@ -42,6 +42,7 @@ __all__ = [
     "PathGraph",
     "PathHost",
     "PathPart",
+    "UpperBounds",
     "Waits",
     "build",
     "build_nodes",
@@ -198,20 +199,19 @@ _MOST_RUNS = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Contracted:
-    """The nodes that matter, in order of chain. kept: their numbers; the rest refers to places among them.
+class _Edges:
+    """The edges of a graph on which gains depend, with chains numbered from 0.
 
-    bounds: of each chain. heads: nodes that waits or doubts lead to, in order of time. tails, slacks: waits, those of
-    head i are lows[i] .. highs[i]. doubt: that of head i, -1 for none; candidates: those of doubt j are
-    doubt_first[j] .. doubt_first[j + 1]; lags, sure: as in `Doubts`. anchored: it waits for nothing that is known.
-    last: the nodes that must all end, and how long before the last of them each one ends.
+    chain: of each node. bounds: where each chain begins, and where the last ends. anchored: of each chain, whether its
+    first node waits for nothing that is known. heads: nodes that waits or doubts lead to, ascending. tails, slacks:
+    waits, those of head i are lows[i] .. highs[i]. doubt: that of head i, -1 for none; doubts: all of them. last: the
+    nodes that must all end; last_slack: how long before the last of them each one ends.
     """
 
     starts: I64
     ends: I64
     chain_slack: I64
-    kept: I64
-    chain: I64
+    chain: I32
     bounds: I64
     launch: I64
     launch_slack: I64
@@ -222,91 +222,44 @@ class Contracted:
     tails: I64
     slacks: I64
     doubt: I64
-    doubt_first: I64
-    candidates: I64
-    lags: I64
-    sure: Mask
+    doubts: Doubts
     last: I64
     last_slack: I64
 
     @classmethod
-    def of(
-        cls,
-        chain: I64,
-        starts: I64,
-        ends: I64,
-        chain_slack: I64,
-        launch: I64,
-        launch_slack: I64,
-        head: I64,
-        tail: I64,
-        slack: I64,
-        doubts: Doubts,
-        last: I64,
-    ) -> Contracted:
-        """Return the part of a graph on which gains depend; arguments as in `critical_path.Graph`."""
-        count = chain.size
-        opens = np.ones(count, np.bool_)
-        opens[1:] = chain[1:] != chain[:-1]
-        matters = opens | (launch >= 0)
-        for some in (launch[launch >= 0], head, tail, doubts.heads, doubts.tails, last):
-            matters[some] = True
-        kept = np.flatnonzero(matters)
-        place = np.cumsum(matters) - 1
-        anchored = opens & (launch < 0)
-        anchored[head] = False
+    def of(cls, graph: PathGraph, stays: Mask, doubts: Doubts) -> _Edges:
+        """Return the edges of a graph. stays: the joins that count. doubts: those that count."""
+        nodes = graph.nodes
+        opens = np.ones(nodes.chain.size, np.bool_)
+        opens[1:] = nodes.chain[1:] != nodes.chain[:-1]
+        begins = np.flatnonzero(opens)
+        head, tail, slack = graph.join_head[stays], graph.join_tail[stays], graph.join_slack[stays]
+        anchored = graph.launch[begins] < 0
+        anchored[np.isin(begins, head)] = False
         order = np.argsort(head, kind="stable")
         head, tail, slack = head[order], tail[order], slack[order]
         heads = np.union1d(head, doubts.heads)
-        heads = heads[np.lexsort((heads, ends[heads], starts[heads]))]
-        doubt = np.full(count, -1, np.int64)
-        doubt[doubts.heads] = np.arange(doubts.heads.size)
-        chains = np.cumsum(opens) - 1
+        doubt = np.full(heads.size, -1, np.int64)
+        doubt[np.searchsorted(heads, doubts.heads)] = np.arange(doubts.heads.size)
         return cls(
-            starts,
-            ends,
-            chain_slack,
-            kept,
-            chains[kept],
-            np.append(np.flatnonzero(opens[kept]), kept.size),
-            np.where(launch[kept] >= 0, place[launch[kept]], -1),
-            launch_slack[kept],
-            anchored[kept],
-            place[heads],
+            nodes.starts,
+            nodes.ends,
+            graph.chain_slack,
+            np.cumsum(opens, dtype=np.int32) - np.int32(1),
+            np.append(begins, opens.size),
+            graph.launch,
+            graph.launch_slack,
+            anchored,
+            heads,
             np.searchsorted(head, heads, "left"),
             np.searchsorted(head, heads, "right"),
-            place[tail],
+            tail,
             slack,
-            doubt[heads],
-            doubts.first,
-            place[doubts.tails],
-            doubts.lags,
-            doubts.sure,
-            place[last],
-            ends[last].max() - ends[last],
+            doubt,
+            doubts,
+            graph.last,
+            nodes.ends[graph.last].max() - nodes.ends[graph.last],
         )
-
-
-def gains(graph: Contracted, masks: Sequence[Numbers], *, pauses: bool, longest: int | None = None) -> I64:
-    """Return how much earlier the last node ends for each set of nodes that take no time, shape (k,), k at least 1.
-
-    masks: true for the nodes of a set, or the ns by which each node would be shorter. pauses: short ones between two
-    nodes of a set that follow each other on a chain take no time either. longest: of these, ns; None: SHORT_PAUSE.
-    """
-    plan = _GainPlan.of(graph)
-    at_once = max(1, _CELLS // plan.sources.size)
-    between = _short_pauses(graph, SHORT_PAUSE if longest is None else longest) if pauses else None
-    parts = [plan.gains(masks[i : i + at_once], between) for i in range(0, len(masks), at_once)]
-    return np.concatenate(parts)
-
-
-def _short_pauses(graph: Contracted, longest: int) -> I64:
-    """Return the pause before each node, if the node before on its chain is all that it waited for; shape (n,)."""
-    pause = np.zeros(graph.starts.size, np.int64)
-    pause[1:] = graph.starts[1:] - graph.ends[:-1]
-    pause[graph.kept[graph.bounds[:-1]]] = 0
-    pause[(pause > longest) | (graph.chain_slack > 0)] = 0
-    return pause
 
 
 _LAG_STAYS, _LAG_GOES, _CANDIDATE = 0, 1, 2
@@ -330,20 +283,21 @@ class _Reads:
     own: I64
 
     @classmethod
-    def of(cls, graph: Contracted, stops: I64) -> _Reads:
+    def of(cls, edges: _Edges, stops: I64) -> _Reads:
         """Return what stops read. stops: their nodes, by number; the number behind them reads the last nodes."""
-        number = np.full(graph.kept.size, -1, np.int64)
-        number[stops] = np.arange(stops.size)
-        doubt_of = np.full(graph.kept.size, -1, np.int64)
-        doubt_of[graph.heads] = graph.doubt
-        lags, sure = np.append(graph.lags, -1), np.append(graph.sure, False)  # the last ones: a head without a doubt
+        doubts = edges.doubts
+        number = np.full(edges.chain.size, -1, np.int32)
+        number[stops] = np.arange(stops.size, dtype=np.int32)
+        doubt_of = np.full(edges.chain.size, -1, np.int32)
+        doubt_of[edges.heads] = edges.doubt
+        lags, sure = np.append(doubts.lags, -1), np.append(doubts.sure, False)  # the last ones: a head without a doubt
         parts: list[tuple[I64, ...]] = []
 
         def add(
-            stop: I64, group: I64 | int, node: I64, slack: I64, *, of_chain: bool = False, own: bool = False
+            stop: I64 | I32, group: I64 | int, node: I64, slack: I64, *, of_chain: bool = False, own: bool = False
         ) -> None:
-            every = np.zeros_like(stop)
-            parts.append((stop, every + group, node, slack, every + of_chain, every + own))
+            every = np.zeros(stop.size, np.int64)
+            parts.append((every + stop, every + group, node, slack, every + of_chain, every + own))
 
         def add_known(head: I64, node: I64, slack: I64, *, of_chain: bool = False) -> None:
             doubt = doubt_of[head]
@@ -356,19 +310,17 @@ class _Reads:
 
         plain = stops[doubt_of[stops] < 0]
         add(number[plain], _LAG_STAYS, plain, np.zeros_like(plain), of_chain=True, own=True)
-        doubtful, doubt = graph.heads[graph.doubt >= 0], graph.doubt[graph.doubt >= 0]
-        follows = doubtful[doubtful > graph.bounds[graph.chain[doubtful]]]
-        add_known(follows, follows - 1, graph.chain_slack[graph.kept[follows]], of_chain=True)
-        launched = doubtful[graph.launch[doubtful] >= 0]
-        add_known(launched, graph.launch[launched], graph.launch_slack[launched])
-        by_number = np.argsort(graph.heads)  # waits are in order of the node, and so of all heads with any
-        waits = (graph.highs - graph.lows)[by_number]
-        add_known(np.repeat(graph.heads[by_number], waits), graph.tails, graph.slacks)
-        count = np.diff(graph.doubt_first)[doubt]
+        doubtful, doubt = edges.heads[edges.doubt >= 0], edges.doubt[edges.doubt >= 0]
+        follows = doubtful[doubtful > edges.bounds[edges.chain[doubtful]]]
+        add_known(follows, follows - 1, edges.chain_slack[follows], of_chain=True)
+        launched = doubtful[edges.launch[doubtful] >= 0]
+        add_known(launched, edges.launch[launched], edges.launch_slack[launched])
+        add_known(np.repeat(edges.heads, edges.highs - edges.lows), edges.tails, edges.slacks)
+        count = np.diff(doubts.first)[doubt]
         place = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-        candidates = graph.candidates[np.repeat(graph.doubt_first[doubt], count) + place]
+        candidates = doubts.tails[np.repeat(doubts.first[doubt], count) + place]
         add(np.repeat(number[doubtful], count), _CANDIDATE + place, candidates, np.zeros_like(place))
-        add(np.full_like(graph.last, stops.size), _LAG_STAYS, graph.last, graph.last_slack)
+        add(np.full_like(edges.last, stops.size), _LAG_STAYS, edges.last, edges.last_slack)
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
         order = np.lexsort((columns[1], columns[0]))
         return cls(*(column[order] for column in columns))
@@ -378,58 +330,64 @@ class _Reads:
 class _GainPlan:
     """The reads of each stop, made of earlier stops and of what each set adds to their gains.
 
-    launched: nodes with a launch; runs: where runs begin among them. Nodes of a run are read together, and their calls
-    follow the same stop. origins: the chain of each call that follows no stop, else -1. heads: the node of the stop
-    that reads, for each of `reads`; -1 for the last.
+    launched: nodes with a launch, and calls: their tails; launch_slack: of these edges, less that of the chain. runs:
+    where runs begin among them. Nodes of a run are read together, and their calls follow the same stop. origins: the
+    places of calls that follow no stop, and the chain of each.
 
-    The inputs of a read are the stop before its node, and the runs between them. reads_of: the read of each input.
-    sources: its stop, 1 and more, 0 for none. addends: what each set adds to it: 0 for nothing, then the runs, then the
-    begins of chains. firsts: where the inputs of each stop begin, and where the last end. groups: where groups begin
-    among the inputs of their stop; group_firsts: where those of each stop begin.
+    The inputs of a read are the stop before its node, and the runs between them. heads: the node of the stop that
+    reads, for each of `reads`; -1 for the last. reads_of: the read of each input. sources: its stop, 1 and more, 0 for
+    none. addends: what each set adds to it: 0 for nothing, then the runs, then the begins of chains. firsts: where the
+    inputs of each stop begin, and where the last end. groups: where groups begin among the inputs of their stop;
+    group_firsts: where those of each stop begin.
     """
 
-    graph: Contracted
-    launched: I64
+    edges: _Edges
+    launched: I32
+    calls: I32
+    launch_slack: I64
     runs: Index
-    origins: I64
+    origins: tuple[Index, I32]
     reads: _Reads
     heads: I64
-    reads_of: I64
-    sources: I64
-    addends: I64
-    firsts: list[int]
+    reads_of: I32
+    sources: I32
+    addends: I32
+    firsts: I64
     groups: I64
-    group_firsts: list[int]
+    group_firsts: I64
 
     @classmethod
-    def of(cls, graph: Contracted) -> _GainPlan:
+    def of(cls, edges: _Edges) -> _GainPlan:
         """Return the plan of a graph."""
-        begins, chain = graph.bounds[:-1], graph.chain
-        launched = np.flatnonzero(graph.launch >= 0)
-        calls = graph.launch[launched]
+        begins, chain, size = edges.bounds[:-1], edges.chain, edges.chain.size
+        launched = np.flatnonzero(edges.launch >= 0).astype(np.int32)
+        calls = edges.launch[launched].astype(np.int32)
         launching = np.zeros(begins.size, np.bool_)
         launching[chain[launched]] = True
 
-        def behind(stops: I64, nodes: I64, begin: I64) -> I64:
+        def behind(stops: I64, nodes: I64 | I32, begin: I64) -> I32:
             """Return the place of the last stop up to each node, -1 for none. begin: of the node's chain."""
-            is_stop = np.zeros(graph.kept.size, np.bool_)
+            is_stop = np.zeros(size, np.bool_)
             is_stop[stops] = True
-            places = np.empty(is_stop.size + 1, np.int64)
+            places = np.empty(size + 1, np.int32)
             np.cumsum(is_stop, out=places[:-1])
             places -= 1
             places[-1] = -1  # before the first node, which is -1, there is none
             place = places[nodes]
-            return np.where(np.append(stops, -1)[place] >= begin, place, -1)
+            place[np.append(stops, -1)[place] < begin] = -1
+            return place
 
         # On a chain that launches reach, a call is a stop. On others gain - P stays as it is from one head to the next.
-        stops = distinct(np.concatenate((graph.heads, calls[launching[chain[calls]]])), graph.kept.size)
+        stops = distinct(np.concatenate((edges.heads, edges.launch[launched[launching[chain[calls]]]])), size)
         call_stop = behind(stops, calls, begins[chain[calls]])
-        origins = np.where(call_stop < 0, chain[calls], -1)
-        is_read = np.zeros(graph.kept.size, np.bool_)
-        for nodes in (stops, np.maximum(graph.heads - 1, 0), graph.tails, graph.candidates, graph.last):
+        follow_none = np.flatnonzero(call_stop < 0)
+        origins = np.full(calls.size, -1, np.int32)
+        origins[follow_none] = chain[calls[follow_none]]
+        is_read = np.zeros(size, np.bool_)
+        for nodes in (stops, np.maximum(edges.heads - 1, 0), edges.tails, edges.doubts.tails, edges.last):
             is_read[nodes] = True
-        is_read[graph.bounds[1:] - 1] = True
-        read_before: I64 = (np.cumsum(is_read) - is_read)[launched]
+        is_read[edges.bounds[1:] - 1] = True
+        read_before = (np.cumsum(is_read, dtype=np.int32) - is_read)[launched]
         starts = np.ones(calls.size, np.bool_)
         for each in (read_before, call_stop, origins):
             starts[1:] &= each[1:] == each[:-1]
@@ -437,25 +395,24 @@ class _GainPlan:
         runs = np.flatnonzero(starts)
         first, last = launched[runs], launched[np.append(runs[1:], calls.size)[: runs.size] - 1]
         # Another stop behind each so many runs, that none reads more.
-        since = run_starts(chain[first] + begins.size * behind(stops, first, begins[chain[first]]))
+        since = run_starts(chain[first] + begins.size * behind(stops, first, begins[chain[first]]).astype(np.int64))
         number = np.arange(runs.size) - np.repeat(since, np.diff(np.append(since, runs.size)))
         more = last[number % _MOST_RUNS == _MOST_RUNS - 1]
-        stops = distinct(np.concatenate((stops, more)), graph.kept.size)
+        stops = distinct(np.concatenate((stops, more)), size)
 
-        kept = graph.kept[stops]
-        order = np.lexsort((stops, graph.ends[kept], graph.starts[kept]))
-        rank = np.zeros(stops.size + 1, np.int64)
+        order = np.lexsort((stops, edges.ends[stops], edges.starts[stops]))
+        rank = np.zeros(stops.size + 1, np.int32)
         rank[order] = np.arange(1, stops.size + 1)
-        reads = _Reads.of(graph, stops[order])
+        reads = _Reads.of(edges, stops[order])
         begin = begins[chain[reads.nodes]]
         stop = behind(stops, reads.nodes - reads.own, begin)
-        low = np.searchsorted(first, np.where(stop < 0, begin, np.append(stops, 0)[stop] + 1))
-        count = 1 + np.searchsorted(first, reads.nodes, "right") - low
+        low = np.searchsorted(first, np.where(stop < 0, begin, np.append(stops, 0)[stop] + 1).astype(np.int32))
+        count = 1 + np.searchsorted(first, reads.nodes.astype(np.int32), "right") - low
         firsts = np.cumsum(count) - count
-        reads_of = np.repeat(np.arange(count.size), count)
-        run = np.arange(reads_of.size) - (firsts + 1 - low)[reads_of]
+        reads_of = np.repeat(np.arange(count.size, dtype=np.int32), count)
+        run = np.arange(reads_of.size, dtype=np.int32) - (firsts + 1 - low).astype(np.int32)[reads_of]
         call_stop = behind(stops, calls[runs], begins[chain[calls[runs]]])
-        sources, addends = np.append(rank[call_stop], 0)[run], run + 1
+        sources, addends = np.append(rank[call_stop], np.int32(0))[run], run + np.int32(1)
         sources[firsts] = rank[stop]
         addends[firsts] = np.where(stop < 0, 1 + runs.size + chain[reads.nodes], 0)
 
@@ -463,25 +420,29 @@ class _GainPlan:
         fresh = np.flatnonzero(np.append(True, np.diff(reads.groups) | np.diff(reads.stops)))
         stop_firsts = np.append(firsts, reads_of.size)[of_stop]
         return cls(
-            graph,
+            edges,
             launched,
+            calls,
+            edges.launch_slack[launched] - edges.chain_slack[launched],
             runs,
-            origins,
+            (follow_none, origins[follow_none]),
             reads,
             np.append(stops[order], -1)[reads.stops],
             reads_of,
             sources,
             addends,
-            stop_firsts.tolist(),
+            stop_firsts,
             firsts[fresh] - stop_firsts[reads.stops[fresh]],
-            np.searchsorted(fresh, of_stop).tolist(),
+            np.searchsorted(fresh, of_stop),
         )
 
     def gains(self, masks: Sequence[Numbers], pauses: I64 | None) -> I64:
         """Return how much earlier the last node ends for each set. pauses: ns before each node that may go with it."""
         added = self._added(masks, pauses)
-        rel = np.zeros((len(self.firsts), len(masks)), np.int64)  # gain - P of the stops, from 1 on
-        groups_of_stop = zip(pairwise(self.firsts), pairwise(self.group_firsts), *self._lag_groups(), strict=True)
+        rel = np.zeros((self.firsts.size, len(masks)), np.int64)  # gain - P of the stops, from 1 on
+        groups_of_stop = zip(
+            pairwise(self.firsts.tolist()), pairwise(self.group_firsts.tolist()), *self._lag_groups(), strict=True
+        )
         for stop, ((low, high), (first, last), stays, goes) in enumerate(groups_of_stop, 1):
             came = rel.take(self.sources[low:high], axis=0)
             came += added[low:high]
@@ -501,41 +462,37 @@ class _GainPlan:
 
     def _lag_groups(self) -> tuple[list[int], list[int]]:
         """Return how many groups _LAG_STAYS and _LAG_GOES each stop has: 0 or 1."""
-        both = np.zeros((2, len(self.firsts) - 1), np.int64)
+        both = np.zeros((2, self.firsts.size - 1), np.int64)
         for group, of_stop in zip((_LAG_STAYS, _LAG_GOES), both, strict=True):
             of_stop[self.reads.stops[self.reads.groups == group]] = 1
         return both[0].tolist(), both[1].tolist()
 
     def _added(self, masks: Sequence[Numbers], pauses: I64 | None) -> I64:
         """Return what each set adds to each input."""
-        graph, reads = self.graph, self.reads
-        begins, calls, slack = graph.bounds[:-1], graph.launch[self.launched], graph.launch_slack[self.launched]
-        from_begin = np.flatnonzero(self.origins >= 0)
-        kept_pauses = None if pauses is None else pauses[graph.kept]
+        edges, reads = self.edges, self.reads
+        begins, (places, chains) = edges.bounds[:-1], self.origins
         added = np.empty((self.sources.size, len(masks)), np.int64)
-        kept_ns = np.empty_like(graph.ends)
+        # P of the nodes, behind that of none. A node's own time is P less its chain's slack and P of the node before.
+        sums = np.zeros(edges.ends.size + 1, np.int64)
         for k, mask in enumerate(masks):  # fresh memory for each set would cost more than the sums
-            given, free = np.asarray(mask), np.zeros(kept_ns.size, np.bool_)
-            np.subtract(graph.ends, graph.starts, out=kept_ns)
+            taken, given = sums[1:], np.asarray(mask)
+            np.subtract(edges.ends, edges.starts, out=taken)
             if given.dtype == np.bool_:
                 free = given.astype(np.bool_, copy=False)
-                kept_ns *= free
+                taken *= free
+                if pauses is not None:
+                    np.add(taken[1:], pauses[1:], out=taken[1:], where=free[1:] & free[:-1])
             else:
-                np.clip(given, 0, kept_ns, out=kept_ns)
-            own = kept_ns[graph.kept]
-            if pauses is not None and kept_pauses is not None:
-                np.add(kept_ns[1:], pauses[1:], out=kept_ns[1:], where=free[1:] & free[:-1])
-                # No kept node that is the first of all has a pause before it.
-                np.add(own, kept_pauses, out=own, where=free[graph.kept] & free[graph.kept - 1])
-            kept_ns += graph.chain_slack
-            np.cumsum(kept_ns, out=kept_ns)
-            sums = kept_ns[graph.kept]
-            own -= sums
-            begin = np.where(graph.anchored[begins], own[begins], _NEVER)
-            by_launch = own[self.launched] + sums[calls] + slack
-            by_launch[from_begin] += begin[self.origins[from_begin]]
+                np.clip(given, 0, taken, out=taken)
+            taken += edges.chain_slack
+            np.cumsum(taken, out=taken)
+            begin = np.where(edges.anchored, -sums[begins] - edges.chain_slack[begins], _NEVER)
+            by_launch = self.launch_slack - sums[self.launched]
+            by_launch += taken[self.calls]
+            by_launch[places] += begin[chains]
             runs = np.minimum.reduceat(by_launch, self.runs) if self.runs.size else by_launch
-            of_read = np.where(reads.of_chain, 0, sums[reads.nodes] + np.append(own, 0)[self.heads]) + reads.slacks
+            own = -sums[self.heads] - edges.chain_slack[self.heads]
+            of_read = np.where(reads.of_chain, 0, taken[reads.nodes] + np.where(self.heads < 0, 0, own)) + reads.slacks
             of_input = np.concatenate((np.zeros(1, np.int64), runs, begin))
             np.add(of_read[self.reads_of], of_input[self.addends], out=added[:, k])
         return added
@@ -768,40 +725,95 @@ def upper_bounds(
     masks: Sequence[Numbers],
     *,
     without: Collection[int] = (),
-    path: Path | None = None,
     pauses: bool = False,
     certain: bool = False,
     longest: int | None = None,
 ) -> I64:
-    """Return `upper_bound` for each of several sets of nodes, shape (k,).
+    """Return `upper_bound` for each of several sets of nodes, shape (k,); arguments as in `UpperBounds.of`."""
+    return UpperBounds(graph).of(masks, without=without, pauses=pauses, certain=certain, longest=longest)
 
-    masks: of shape (n,), true for nodes that take no time; or the ns by which each node would be shorter. path: what
-    `walk` returned, where it is at hand. pauses: short ones between two nodes of a set that follow each other on a
-    thread or a stream take no time either; then a gain may exceed the time on the path. certain: streams waited only
-    where a row says so; then this is no upper bound, but differs from it where doubts matter. longest: of the pauses,
-    ns; None: SHORT_PAUSE.
+
+class UpperBounds:
+    """The upper bounds of one graph.
+
+    What no set changes takes as long to find as the bounds of one set, and most calls need the same: it is kept for the
+    next call. path: what `walk` returned, where it is at hand.
     """
-    if graph.sink < 0 or not masks:
-        return np.zeros(len(masks), np.int64)
-    nodes, doubts = graph.nodes, graph.doubts
-    if certain:
-        doubts = doubts.only(doubts.sure | (doubts.lags < 0))
-    if without:
-        # The first node of a chain keeps its wait: there is nothing else that it could begin after.
-        opens = np.append(True, nodes.chain[1:] != nodes.chain[:-1])[graph.join_head]
-        stays = opens | ~np.isin(graph.join_wait, np.array(sorted(without), np.int64))
-        graph = replace(graph, chain_slack=_slack_without(graph, ~stays))
-        return gains(_contracted(graph, stays, doubts), masks, pauses=pauses, longest=longest)
-    # An edge with more slack than any gain cannot hold anything up. A gain is seldom more than the time on the path.
-    on_path = (path or walk(graph)).node
-    on_path = on_path[on_path >= 0]
-    length = nodes.ends[on_path] - nodes.starts[on_path]
-    most = max(_taken(np.asarray(mask)[on_path], length) for mask in masks)
-    found = gains(_contracted(graph, graph.join_slack <= most, doubts), masks, pauses=pauses, longest=longest)
-    larger = int(found.max())
-    if ((graph.join_slack > most) & (graph.join_slack <= larger)).any():
-        found = gains(_contracted(graph, graph.join_slack <= larger, doubts), masks, pauses=pauses, longest=longest)
-    return found
+
+    def __init__(self, graph: PathGraph, path: Path | None = None) -> None:
+        self._graph = graph
+        self._path = path
+        self._plan: tuple[tuple[int, ...], bool, Mask, _GainPlan] | None = None
+
+    def of(
+        self,
+        masks: Sequence[Numbers],
+        *,
+        without: Collection[int] = (),
+        pauses: bool = False,
+        certain: bool = False,
+        longest: int | None = None,
+    ) -> I64:
+        """Return `upper_bound` for each of several sets of nodes, shape (k,).
+
+        masks: of shape (n,), true for nodes that take no time; or the ns by which each node would be shorter. pauses:
+        short ones between two nodes of a set that follow each other on a thread or a stream take no time either; then
+        a gain may exceed the time on the path. certain: streams waited only where a row says so; then this is no upper
+        bound, but differs from it where doubts matter. longest: of the pauses, ns; None: SHORT_PAUSE.
+        """
+        graph = self._graph
+        if graph.sink < 0 or not masks:
+            return np.zeros(len(masks), np.int64)
+        most_pause = (SHORT_PAUSE if longest is None else longest) if pauses else None
+        if without:
+            # The first node of a chain keeps its wait: there is nothing else that it could begin after.
+            opens = np.append(True, graph.nodes.chain[1:] != graph.nodes.chain[:-1])[graph.join_head]
+            stays = opens | ~np.isin(graph.join_wait, np.array(sorted(without), np.int64))
+            return self._gains(masks, stays, most_pause, tuple(sorted(without)), certain)
+        # An edge with more slack than any gain cannot hold anything up. A gain is seldom more than the time on the
+        # path.
+        self._path = self._path or walk(graph)
+        on_path = self._path.node[self._path.node >= 0]
+        length = graph.nodes.ends[on_path] - graph.nodes.starts[on_path]
+        most = max(_taken(np.asarray(mask)[on_path], length) for mask in masks)
+        found = self._gains(masks, graph.join_slack <= most, most_pause, (), certain)
+        larger = int(found.max())
+        if ((graph.join_slack > most) & (graph.join_slack <= larger)).any():
+            found = self._gains(masks, graph.join_slack <= larger, most_pause, (), certain)
+        return found
+
+    def _gains(
+        self, masks: Sequence[Numbers], stays: Mask, longest: int | None, without: tuple[int, ...], certain: bool
+    ) -> I64:
+        """Return how much earlier the last node ends for each set. longest: of the pauses that go, None: none go."""
+        plan = self._plan_of(stays, without, certain)
+        at_once = max(1, _CELLS // plan.sources.size)
+        between = None if longest is None else _short_pauses(plan.edges, longest)
+        return np.concatenate([plan.gains(masks[i : i + at_once], between) for i in range(0, len(masks), at_once)])
+
+    def _plan_of(self, stays: Mask, without: tuple[int, ...], certain: bool) -> _GainPlan:
+        if self._plan is not None:
+            *of_kept, joins, kept = self._plan
+            if of_kept == [without, certain] and np.array_equal(joins, stays):
+                return kept
+        self._plan = None  # two at once would be the largest of a report
+        graph, doubts = self._graph, self._graph.doubts
+        if certain:
+            doubts = doubts.only(doubts.sure | (doubts.lags < 0))
+        if without:
+            graph = replace(graph, chain_slack=_slack_without(graph, ~stays))
+        plan = _GainPlan.of(_Edges.of(graph, stays, doubts))
+        self._plan = without, certain, stays, plan
+        return plan
+
+
+def _short_pauses(edges: _Edges, longest: int) -> I64:
+    """Return the pause before each node, if the node before on its chain is all that it waited for; shape (n,)."""
+    pause = np.zeros(edges.starts.size, np.int64)
+    np.subtract(edges.starts[1:], edges.ends[:-1], out=pause[1:])
+    pause[edges.bounds[:-1]] = 0
+    pause[(pause > longest) | (edges.chain_slack > 0)] = 0
+    return pause
 
 
 def _slack_without(graph: PathGraph, gone: Mask) -> I64:
@@ -818,20 +830,3 @@ def _slack_without(graph: PathGraph, gone: Mask) -> I64:
 def _taken(mask: Numbers, lengths: I64) -> int:
     """Return the ns that nodes of these lengths lose."""
     return int(lengths[mask].sum()) if mask.dtype == np.bool_ else int(np.clip(mask, 0, lengths).sum())
-
-
-def _contracted(graph: PathGraph, stays: Mask, doubts: Doubts) -> Contracted:
-    nodes = graph.nodes
-    return Contracted.of(
-        nodes.chain,
-        nodes.starts,
-        nodes.ends,
-        graph.chain_slack,
-        graph.launch,
-        graph.launch_slack,
-        graph.join_head[stays],
-        graph.join_tail[stays],
-        graph.join_slack[stays],
-        doubts,
-        graph.last,
-    )

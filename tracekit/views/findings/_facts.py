@@ -11,7 +11,7 @@ from functools import cache, cached_property, partial
 
 import numpy as np
 
-from tracekit.analysis.critical_path import SHORT_PAUSE, Path, upper_bounds
+from tracekit.analysis.critical_path import SHORT_PAUSE, Path, UpperBounds
 from tracekit.analysis.intervals import Ranges, length, merge, union, union_length
 from tracekit.analysis.nesting import innermost
 from tracekit.analysis.path_graph import PathPart
@@ -255,6 +255,10 @@ class Facts:
         return {owner: _path_graph.path_of(self.index, each) for owner, each in self.graphs.items()}
 
     @cached_property
+    def upper_bounds(self) -> dict[int, UpperBounds]:
+        return {owner: UpperBounds(each.graph, self.paths[owner]) for owner, each in self.graphs.items()}
+
+    @cached_property
     def work(self) -> PickedRows:
         """Device work with a duration and a known start."""
         picked = self.index.pick(DEVICE_WORK)
@@ -493,17 +497,15 @@ class Facts:
 
         longest: ns, of the pauses between two nodes of a set that go with them; None: SHORT_PAUSE.
         """
-        own, path = self.graphs[owner], self.paths[owner]
-        found = upper_bounds(own.graph, masks, path=path, pauses=True, longest=longest).tolist()
+        of = self.upper_bounds[owner].of
+        found = of(masks, pauses=True, longest=longest).tolist()
         bounds = [self._bound(owner, ns, most) for ns in found]
-        if not own.guessed_waits:
+        if not self.graphs[owner].guessed_waits:
             return bounds
 
         @cache
         def certain() -> list[int]:
-            least: list[int] = upper_bounds(
-                own.graph, masks, path=path, pauses=True, longest=longest, certain=True
-            ).tolist()
+            least: list[int] = of(masks, pauses=True, longest=longest, certain=True).tolist()
             return least
 
         def in_doubt(place: int) -> bool:
@@ -522,8 +524,7 @@ class Facts:
         masks: list[Mask | I64] = [gone]
         if not self.has_operators(owner):
             masks.append(self._with_preparation(owner, gone))
-        path = self.paths[owner]
-        saved = int(upper_bounds(own.graph, masks, without=waits, path=path, pauses=True).max())
+        saved = int(self.upper_bounds[owner].of(masks, without=waits, pauses=True).max())
         return self._bound(owner, saved, None)
 
     def _with_preparation(self, owner: int, gone: Mask) -> I64:

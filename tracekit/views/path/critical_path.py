@@ -20,7 +20,7 @@ from typing import overload
 
 import numpy as np
 
-from tracekit.analysis.critical_path import Lag, Path, upper_bounds
+from tracekit.analysis.critical_path import Lag, Path, UpperBounds
 from tracekit.analysis.path_graph import PathPart
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
@@ -185,7 +185,7 @@ def _names(each: _OwnPath, kept: int) -> list[tuple[Cell, ...]]:
     shown, others = order[:kept], order[kept:]
     real = [int(k) for k in shown if keys[k] >= len(Lag) * width]
     masks = _Masks(of_node, [int(keys[k]) for k in real])
-    savings = dict(zip(real, upper_bounds(graph, masks, path=path).tolist(), strict=True))
+    savings = dict(zip(real, UpperBounds(graph, path).of(masks).tolist(), strict=True))
     rows: list[tuple[Cell, ...]] = []
     for k in shown.tolist():
         name = int(keys[k]) // width - len(Lag)
