@@ -194,7 +194,7 @@ SHORT_PAUSE = 50_000
 """ns: a pause between two nodes of a chain that take no time is theirs if it is no longer."""
 _CELLS = 1 << 22
 """Inputs of all stops times sets evaluated at once: bounds the memory."""
-_MOST_RUNS = 8
+_MOST_RUNS = 24
 """Runs of launches that a stop reads on its own chain: behind so many there is another stop."""
 
 

@@ -570,6 +570,8 @@ def for_devices(
 def told_to_wait(host: PathHost, work: Works, waits: Waits) -> Mask:
     """Return for each place whether a call told its stream to wait, after the launch of the work before it there."""
     told = np.zeros(work.rows.size, np.bool_)
+    if not waits.orders.size:
+        return told
     at, stream = host.starts[waits.orders], waits.order_streams.copy()
     # A call does not name its stream in most traces: it is that of the next work that its thread launches.
     unknown = stream == Waits.ANY
