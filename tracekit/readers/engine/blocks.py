@@ -121,6 +121,10 @@ def first_numbers(header: TableHeader, data: bytes, delimiter: str) -> list[tupl
     return [(cells[p.at].strip(), p.whole) for cells in rows for p in places if cells[p.at].strip()]
 
 
+_FEW_TEXTS = 64
+"""So few texts are read one by one as fast."""
+
+
 def _digits(column: Column) -> Column | None:
     """Return the unscaled digits of decimals as int64, None where one has more."""
     words = arrow.view(column.buffers()[1], np.int64)[2 * column.offset :][: 2 * len(column)]
@@ -246,6 +250,9 @@ class ColumnBlock:
         texts, cell, coded = self._texts[place.name], place.column.cell, self._coded[place.name]
         if place.column.must and (coded.null_count or not all(texts)):
             return False
+        every = cell.every(texts, place.unit, self.style) if len(texts) > _FEW_TEXTS else None
+        if every is not None:
+            return self._add_filled(place, {place.column.to: every.take(coded.indices)})
         try:
             values = [cell.value(text, place.unit, self.style) if text else None for text in texts]
         except RowError:
@@ -264,14 +271,18 @@ class ColumnBlock:
                 is_unknown = cell.zero_is_null and value == 0
                 spread.setdefault(place.column.to, [None] * len(texts))[at] = None if is_unknown else value
         filled = {key: arrow.array(ones, _plain_type(key)).take(coded.indices) for key, ones in spread.items()}
+        if any(kept):
+            self._members.append(_Member(place.key, kept, coded.indices))
+        return self._add_filled(place, filled)
+
+    def _add_filled(self, place: PlacedColumn, filled: dict[str, Column]) -> bool:
+        """Add the columns that a cell fills. False: another one has filled one of them."""
         if place.column.of_kind is not None:
             self._limited.append((place, filled))
         elif filled.keys() & self.columns.keys():
             return False
         else:
             self.columns |= filled
-        if any(kept):
-            self._members.append(_Member(place.key, kept, coded.indices))
         if place.rounded:
             self.rounded |= self._filled(place.name)
         return True

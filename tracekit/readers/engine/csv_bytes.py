@@ -12,7 +12,9 @@ from tracekit.model.arrow import Bytes
 
 __all__ = ["CELL_STARTS", "NEWLINE", "has_bare_points", "has_hexadecimal", "has_plain_quotes"]
 
-NEWLINE, _RETURN, _QUOTE, _POINT = b'\n\r".'
+NEWLINE, _RETURN, _QUOTE, _POINT, _ZERO, _X = b'\n\r".0x'
+_LOWER = np.uint8(0x20)
+"""The bit that makes a letter small."""
 CELL_STARTS = b',;\t"\n'
 """Bytes before the first byte of a cell."""
 NUMBER_STARTS = CELL_STARTS + b" +-"
@@ -23,18 +25,16 @@ _BESIDE_NUMBERS = np.frombuffer(NUMBER_STARTS + b"\r", np.uint8)
 def has_hexadecimal(data: bytes, before: bytes = NUMBER_STARTS) -> bool:
     """Return whether a cell begins with `0x`. before: bytes that may come before it.
 
-    Comparing two bytes at once is many times as fast as a search.
+    An `x` is rare beside the digits: all bytes are compared with it alone, and the two before it are looked up.
     """
-    if len(data) < 2:
-        return False
     raw = np.frombuffer(data, np.uint8)
+    places = np.flatnonzero((raw | _LOWER) == _X)
+    places = places[places > 0]
+    places = places[raw[places - 1] == _ZERO] - 1
+    if not len(places):
+        return False
     is_before = np.isin(np.arange(256), np.frombuffer(before, np.uint8))
-    for start in (0, 1):
-        pairs = np.frombuffer(data, "<u2", (len(data) - start) // 2, start)
-        places = np.flatnonzero((pairs == 0x7830) | (pairs == 0x5830)) * 2 + start
-        if len(places) and (places[0] == 0 or is_before[raw[places - 1]].any()):
-            return True
-    return False
+    return bool(places[0] == 0 or is_before[raw[places - 1]].any())
 
 
 def has_plain_quotes(raw: Bytes, delimiter: int) -> bool:
@@ -47,11 +47,12 @@ def has_plain_quotes(raw: Bytes, delimiter: int) -> bool:
     opening, closing = quotes[::2], quotes[1::2]
     before = np.where(opening > 0, raw[opening - 1], NEWLINE)
     after = raw[np.minimum(closing + 1, len(raw) - 1)]
-    lines = np.searchsorted(np.flatnonzero(raw == NEWLINE), quotes)
+    # No line ends inside of a cell.
+    quotes_before = np.searchsorted(quotes, np.flatnonzero(raw == NEWLINE))
     return bool(
         np.isin(before, (delimiter, NEWLINE)).all()
         and np.isin(after, (delimiter, NEWLINE, _RETURN)).all()
-        and (lines[::2] == lines[1::2]).all()
+        and not (quotes_before & 1).any()
     )
 
 

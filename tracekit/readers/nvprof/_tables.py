@@ -7,8 +7,13 @@ nvprof prints them in KB or MB with six decimals in CSV, with five digits in tex
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import numpy as np
+import pyarrow as pa
+
+from tracekit.model import arrow
+from tracekit.model.arrow import Column, pc
 from tracekit.model.schema import Kind
 from tracekit.model.units import BYTE_FACTOR, TIME_EXPONENT, split_quantity, to_bytes, to_ns
 from tracekit.readers.engine.cells import (
@@ -101,6 +106,25 @@ def size_bytes(cell: str, unit: str, decimal: str = "") -> int:
     return size
 
 
+_PLAIN = r"^[0-9]{1,9}(\.[0-9]{1,6})?$"
+_MILLION = 10**6
+
+
+def all_sizes(cells: Sequence[str], unit: str, decimal: str = "") -> Column | None:
+    """Return `size_bytes` of each cell; None where one is not plain: up to nine digits, and six decimals."""
+    texts = arrow.array(cells, pa.string())
+    factor = BYTE_FACTOR.get(unit, 0)
+    if not factor or decimal == "," or not arrow.bools(pc.match_substring_regex(texts, _PLAIN)).all():
+        return None
+    # Below 10^15 the digits fit the lower half of their 16 bytes.
+    digits = arrow.view(texts.cast(pa.decimal128(15, 6)).buffers()[1], np.int64)[: 2 * len(texts) : 2]
+    if int(digits.max(initial=0)) * factor >= 1 << 62:
+        return None
+    whole, rest = np.divmod(digits * factor, _MILLION)
+    half = 2 * rest == _MILLION  # to the even one of its neighbours, as `to_bytes` rounds
+    return arrow.array(whole + ((2 * rest > _MILLION) | (half & (whole % 2 == 1))))
+
+
 def integer(cell: str, decimal: str, limit: int) -> int:
     """Return a whole number below the limit. Raises: RowError."""
     if cell.isascii() and cell.isdigit() and len(cell) < 10:
@@ -169,7 +193,10 @@ _DURATION = Cell(_duration, scale=TIME_EXPONENT.get, bare_points=True)
 _SMALL = Cell(
     lambda text, _unit, style: integer(text, style.decimal, INT32 + 1), exact=lambda _: INT32, bare_points=True
 )
-_SIZE = Cell(lambda text, unit, style: size_bytes(text, unit, style.decimal))
+_SIZE = Cell(
+    lambda text, unit, style: size_bytes(text, unit, style.decimal),
+    every=lambda texts, unit, style: all_sizes(texts, unit, style.decimal),
+)
 
 
 def trace_table(
