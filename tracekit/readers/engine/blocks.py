@@ -308,7 +308,10 @@ class ColumnBlock:
         if coded is None:
             return False
         texts, codes = coded
-        pairs, places = np.unique(codes * 2 + filled, return_inverse=True)
+        of_row = codes * 2 + filled
+        occurs = np.zeros(2 * len(texts), np.bool_)
+        occurs[of_row] = True
+        pairs, places = np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[of_row]
         indices = arrow.array(places.astype(np.int32))
         distinct: list[tuple[dict[str, object], Named]] = []
         for pair in pairs.tolist():
@@ -365,7 +368,8 @@ class ColumnBlock:
         if has_number.any():
             self._fill(numbered.to, arrow.array(numbers, mask=~has_number))
         codes = arrow.codes(encoded).astype(np.int64)
-        _, first = np.unique(codes, return_index=True)
+        first = np.empty(len(encoded.dictionary), np.int64)
+        first[codes[::-1]] = np.arange(codes.size - 1, -1, -1)  # the first row of each name is written last
         return arrow.texts(names.take(arrow.array(first))), codes
 
     def _add_limited(self) -> None:
