@@ -102,6 +102,10 @@ class Points:
             known = self._found[before is not None] = _slices_of(self, before)
         return known.get(row)
 
+    def forget_slices(self) -> None:
+        """Forget the slices of points: they refer to the batch itself, and such a circle is freed late."""
+        self._found.clear()
+
     def put(self, cells: WireCells, place: I64) -> Column | None:
         """Add the fields of each item to its cells; return them instead where an item has several points.
 
@@ -327,6 +331,7 @@ class FlowArrows:
         """Finish the oldest batch: launches without a kernel so far get an id for a later one."""
         self._held.remove(points)
         self._input.forget(points)
+        points.forget_slices()
         unused = np.ones(points.batch.count, np.bool_)
         for rows in points.used():
             unused[rows] = False
