@@ -127,7 +127,7 @@ def run_starts(keys: Numbers) -> Index:
     return np.concatenate((np.zeros(1, np.intp), np.flatnonzero(keys[1:] != keys[:-1]) + 1))
 
 
-def rows_by(keys: I64) -> Iterator[tuple[int, Index]]:
+def rows_by(keys: npt.NDArray[np.integer]) -> Iterator[tuple[int, Index]]:
     """Yield each value that occurs, ascending, with its rows, ascending. It is one sort, however many values there are.
 
     >>> [(value, rows.tolist()) for value, rows in rows_by(np.array([7, 3, 7]))]

@@ -188,8 +188,8 @@ class OwnFields:
         other = batch.has_value & ~counters
         self._counters = counters if counters.any() else None
         self._values = (key("value"), other) if other.any() else None
-        points = np.isin(batch.phase, list(POINTS)) if batch.points else counters
-        self._points = points if batch.points and points.any() else None
+        points = np.isin(batch.phase, list(POINTS)) if batch.points.row.size else counters
+        self._points = points if batch.points.row.size and points.any() else None
         self.needs = tuple(needs)
 
     def put(self, cells: WireCells, rows: I64, given: Mask | None) -> None:

@@ -24,7 +24,7 @@ from tracekit.model.tables import sorting_order
 from tracekit.model.trace import Run
 from tracekit.writers.base import Written
 from tracekit.writers.json_text import all_parsed, parsed
-from tracekit.writers.tracks.arrows import BOUND, Flows
+from tracekit.writers.tracks.arrows import BOUND, FlowKey, FlowPoints, Flows
 from tracekit.writers.tracks.digits import Piece
 from tracekit.writers.tracks.lanes import LaneKey, TrackLanes
 
@@ -166,6 +166,24 @@ LATEST_NS = (1 << 62) - 1
 """Latest end after the first event (146 years) that viewers and our reader can hold."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FlowRows:
+    """Rows of kind "flow" and what their args say, as columns of shape (n,); rows ascend.
+
+    phase: START, STEP or END; UNDRAWN for any other "ph". enclosing: bp is "e". category: the index of its text.
+    """
+
+    row: I64
+    phase: Bytes
+    enclosing: Mask
+    category: I64
+    categories: list[str | None]
+
+
+_NONE = np.empty(0, np.int64)
+NO_FLOWS = FlowRows(_NONE, np.empty(0, np.uint8), np.empty(0, np.bool_), _NONE, [])
+
+
 @dataclass(slots=True)
 class Batch:
     """A batch as numpy columns, each of shape (count,).
@@ -191,8 +209,8 @@ class Batch:
     """Rows whose duration is stated as below 0, and that duration."""
     identity: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     track: I64 = field(default_factory=lambda: np.empty(0, np.int64))
-    points: dict[int, dict[str, object]] = field(default_factory=dict)
-    """Rows of kind "flow" and their args."""
+    points: FlowRows = field(default_factory=lambda: NO_FLOWS)
+    """Rows of kind "flow" with args."""
     bound: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Slices that are points of an arrow: the phase of that point, and the id of the arrow."""
 
@@ -278,7 +296,7 @@ class Loader:
         lane = self._lane_of_row(batch)
         self._choose_phases(batch)
         self._place(batch, lane)
-        if batch.points:
+        if batch.points.row.size:
             self._choose_points(batch)
         self.undrawn += int(np.count_nonzero(batch.phase == UNDRAWN))
         return batch
@@ -385,7 +403,7 @@ class Loader:
         objects = [found or {} for found in all_parsed(arrow.take(encoded.dictionary, distinct))]
         place = np.searchsorted(distinct, codes)
         points = flows[rows]
-        batch.points = {row: objects[at] for row, at in zip(rows[points].tolist(), place[points].tolist(), strict=True)}
+        batch.points = _flow_rows(rows[points], place[points], objects)
         has_id = np.array(["id" in each for each in objects], np.bool_)
         work = rows[~points & has_id[place]]
         batch.phase[work] = ASYNC
@@ -462,28 +480,36 @@ class Loader:
 
     def _choose_points(self, batch: Batch) -> None:
         """Make rows of kind "flow" flow events where Perfetto draws them; no viewer shows the others."""
+        points, columns = batch.points, batch.columns
         started = self._tracks_of_points(batch)
-        columns = batch.columns
-        rows = np.array(list(batch.points), np.int64)
-        rows = rows[columns["correlation"].mask()[rows]]
-        names = [*batch.texts["name"], None]
-        codes = np.where(columns["name"].mask()[rows], columns["name"].values[rows], -1)
-        sources, correlations = columns["source"].values[rows], columns["correlation"].values[rows]
-        for row, source, correlation, code in zip(
-            rows.tolist(), sources.tolist(), correlations.tolist(), codes.tolist(), strict=True
-        ):
-            args = batch.points[row]
-            category = args.get("cat")
-            key = source, correlation, names[code], category if isinstance(category, str) else None
-            phase, enclosing = args.get("ph"), args.get("bp") == "e"
-            identity = self._flows.accept(phase, key, after_slice=row in started, enclosing=enclosing)
-            if identity is not None:
-                batch.phase[row] = START if phase == "s" else STEP if phase == "t" else BOUND_END if enclosing else END
-                batch.identity[row] = identity
+        chosen = np.flatnonzero(columns["correlation"].mask()[points.row] & (points.phase != UNDRAWN))
+        if not chosen.size:
+            return
+        rows, phase, enclosing = points.row[chosen], points.phase[chosen], points.enclosing[chosen]
+        name = columns["name"]
+        code, names = _numbered(np.where(name.mask()[rows], name.values[rows], -1), [*batch.texts["name"], None])
+        category, categories = _numbered(points.category[chosen], points.categories)
+        source, correlation = (Integers(columns[n].values[rows], None, False) for n in ("source", "correlation"))
+        parts = [value_codes(source), value_codes(correlation), (code, len(names)), (category, len(categories))]
+        key, first = classes(parts, rows.size)
+        keys: list[FlowKey] = list(
+            zip(
+                source.values[first].tolist(),
+                correlation.values[first].tolist(),
+                [names[at] for at in code[first].tolist()],
+                [categories[at] for at in category[first].tolist()],
+                strict=True,
+            )
+        )
+        found = self._flows.accept_all(FlowPoints(keys, key, phase == START, phase == END, started[chosen], enclosing))
+        accepted = found > 0
+        rows = rows[accepted]
+        batch.identity[rows] = found[accepted]
+        batch.phase[rows] = np.where((phase == END) & enclosing, BOUND_END, phase)[accepted]
 
-    def _tracks_of_points(self, batch: Batch) -> set[int]:
-        """Move each point to the track of its lane on which a slice is open, and return those after any slice."""
-        rows = np.array(list(batch.points), np.int64)
+    def _tracks_of_points(self, batch: Batch) -> Mask:
+        """Move each point to the track of its lane on which a slice is open, and return which come after any slice."""
+        rows = batch.points.row
         used, place = np.unique(batch.track[rows], return_inverse=True)
         # All tracks of the lane of each point: a pair for each, side by side.
         choices = [list(self.lanes.tracks[track].lane.tracks.values()) for track in used.tolist()]
@@ -500,7 +526,8 @@ class Loader:
         innermost = _first_largest(np.where(is_open, newest, -2), first, point)
         last = _first_largest(latest, first, point)
         batch.track[rows] = tracks[np.where(np.logical_or.reduceat(is_open, first), innermost, last)]
-        return set(rows[latest[last] >= 0].tolist())
+        started: Mask = latest[last] >= 0
+        return started
 
     def _before(self, batch: Batch, tracks: I64, rows: I64) -> tuple[I64, I64]:
         """Return, of the slices on a track that start before a row, the last end and the last row, -1 for none.
@@ -524,6 +551,29 @@ class Loader:
         place[order] = np.arange(order.size)
         at = place[slices.size :]
         return np.maximum(ends[at], self.ends[tracks]), newest[at]
+
+
+_PHASES = {"s": START, "t": STEP, "f": END}
+
+
+def _flow_rows(rows: I64, place: I64, objects: list[dict[str, object]]) -> FlowRows:
+    """Return rows of kind "flow". place: the args of each row, an index of `objects`."""
+    letters = [each.get("ph") for each in objects]
+    phase = np.array([_PHASES.get(x, UNDRAWN) if isinstance(x, str) else UNDRAWN for x in letters], np.uint8)
+    enclosing = np.array([each.get("bp") == "e" for each in objects], np.bool_)
+    texts = [x if isinstance(x, str) else None for x in (each.get("cat") for each in objects)]
+    return FlowRows(rows, phase[place], enclosing[place], place, texts)
+
+
+def _numbered(codes: Rows, texts: list[str | None]) -> tuple[I64, list[str | None]]:
+    """Return numbers that agree exactly where the texts of two rows do, and the text of each number.
+
+    codes: shape (n,), indices of `texts`, of which two may be the same text.
+    """
+    used, place = np.unique(codes, return_inverse=True)
+    numbers: dict[str | None, int] = {}
+    table = np.array([numbers.setdefault(texts[at], len(numbers)) for at in used.tolist()], np.int64)
+    return table[place], list(numbers)
 
 
 def _running_largest(values: I64, group: I64) -> I64:
