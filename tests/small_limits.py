@@ -29,6 +29,8 @@ class Limit(Enum):
     FEW_BYTES_OF_PACKETS = ("tracekit.readers.packets.framing._FEW_BYTES",)
     FEW_LANES = ("tracekit.analysis.lanes._FEW",)
     FIREFOX_CHUNK_BYTES = ("tracekit.writers.firefox._document.CHUNK_BYTES",)
+    FLOWS_ENDED = ("tracekit.writers.tracks.arrows.ENDED_FLOWS",)
+    FLOWS_OPEN = ("tracekit.writers.tracks.arrows.OPEN_FLOWS",)
     JSONL_BYTES_AT_ONCE = ("tracekit.writers.jsonl.BYTES_AT_ONCE",)
     JSON_CARRIED_BYTES = ("tracekit.readers.trace_event.stream.MOST_CARRIED",)
     JSON_SLAB_BYTES = ("tracekit.readers.trace_event.stream.SLAB_BYTES",)

@@ -51,9 +51,13 @@ def test_points_are_on_the_slices_around_them(table: pa.Table) -> None:
             continue
         loader.carry(batch)
         points = Points(batch, 0, np.empty(0, np.int64))
-        rows = [row for row in batch.points if int(batch.phase[row]) in POINTS]
+        rows = batch.points.row[np.isin(batch.phase[batch.points.row], list(POINTS))].tolist()
         for known in (None, before):
-            assert [points.slice_of(row, known) for row in rows] == [slice_of(points, row, known) for row in rows]
+            expected = {row: slice_of(points, row, known) for row in rows}
+            found = points.slices_of(known)
+            columns = zip(batch.points.row.tolist(), found.row.tolist(), found.in_before.tolist(), strict=True)
+            slices = {row: None if at < 0 else (known if earlier else points, at) for row, at, earlier in columns}
+            assert {row: slices[row] for row in rows} == expected
         before = points
 
 
