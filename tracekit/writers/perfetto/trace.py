@@ -61,6 +61,7 @@ def _write(stream: RowStream, file: Sink, options: WriteOptions, written: Writte
     for points in _held_back(stream, loader, arrows, written):
         for chunk in maker.chunks(points.batch, points):
             file.write(chunk)
+        del points  # before the next batch is read
     for chunk in maker.rest():
         file.write(chunk)
     for named in maker.timelines.renamed():
@@ -81,6 +82,7 @@ def _held_back(stream: RowStream, loader: Loader, arrows: FlowArrows, written: W
     held: Points | None = None
     for table in event_tables(stream.batches, written, BATCH_ROWS):
         batch = loader.load(table)
+        del table
         if batch is None:
             continue
         points = arrows.points(batch, loader.lanes.threads(), loader.ends)

@@ -253,7 +253,7 @@ def event_tables(batches: Iterator[pa.RecordBatch], written: Written, most: int)
             continue
         if rows and rows + batch.num_rows > most:
             yield _joined(pending)
-            pending, rows = [], 0
+            rows = 0
         for start in range(0, batch.num_rows, most):
             piece = batch.slice(start, most)
             if piece.num_rows == most:
@@ -266,8 +266,12 @@ def event_tables(batches: Iterator[pa.RecordBatch], written: Written, most: int)
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.Table:
+    """Return batches as one table, and let go of them: they must not stay in memory while the table is written."""
     table = pa.Table.from_batches(batches)
-    return table if len(batches) == 1 else table.unify_dictionaries().combine_chunks()
+    if len(batches) > 1:
+        table = table.unify_dictionaries().combine_chunks()
+    batches.clear()
+    return table
 
 
 class Loader:
