@@ -127,6 +127,7 @@ class Sorter:
             return
         if self._rows:
             self._store()
+        arrow.release_memory()  # a merge needs a small part of what a chunk needs
         while len(self._files) > self._fan_in:
             groups = [self._files[at : at + self._fan_in] for at in range(0, len(self._files), self._fan_in)]
             self._files = [self._spill.write(self._merged(group), self._piece_rows) for group in groups]
