@@ -1,6 +1,7 @@
 """Debug annotations: the args of an event, as Perfetto shows them.
 
-Texts of `args` are JSON objects. Those with the same keys are written together, by columns; each distinct text once.
+Texts of `args` are JSON objects; each distinct text is written once. Those that differ in digits alone, and those with
+the same keys, are written together, by columns.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tracekit.model import arrow
 from tracekit.model.arrow import F64, I64, Column, DictColumn, Mask, Rows, pc
 from tracekit.model.digits import varint, varint_sizes
 from tracekit.writers.json_text import OWN_KEYS, all_parsed
+from tracekit.writers.perfetto._alike import AlikeObjects, Constant, alike_objects
 from tracekit.writers.perfetto._interned_names import KEY, InternedNames, Text
 from tracekit.writers.perfetto._wire import BINARY, WireCells, binary, double, message, number, sizes_of, text, words
 
@@ -74,33 +76,70 @@ class Annotations:
 
 def of_args(args: DictColumn, interned: InternedNames) -> Annotations:
     """Return the annotations of a column of args."""
-    texts = all_parsed(args.dictionary)
+    count = len(args.dictionary)
+    alike = [each for each in alike_objects(args.dictionary, _TOGETHER) if OWN_KEYS.isdisjoint(each.values)]
+    rest = np.ones(count, np.bool_)
+    for objects in alike:
+        rest[objects.members] = False
+    others = np.flatnonzero(rest)
+    texts = dict(zip(others.tolist(), all_parsed(arrow.take(args.dictionary, others)), strict=True))
+    groups = _groups(texts)
+    # Names are numbered in the order in which the texts use them.
+    first = [(int(objects.members[0]), tuple(objects.values)) for objects in alike]
+    first += [(members[0], keys) for keys, members in groups.items()]
+    number: dict[tuple[str, ...], int] = {}
+    needs: list[tuple[Text, ...]] = []
+    for _, keys in sorted(first):
+        if keys not in number:
+            number[keys] = len(needs)
+            needs.append(tuple((KEY, interned.iid(KEY, key)) for key in keys))
+    parts: list[Column] = []
+    places: list[I64] = []
+    need = np.zeros(count, np.int64)
+    for objects in alike:
+        need[objects.members] = number[tuple(objects.values)]
+        parts.append(_of_columns(needs[number[tuple(objects.values)]], objects))
+        places.append(objects.members)
+    for keys, members in groups.items():
+        need[members] = number[keys]
+        iids = [iid for _, iid in needs[number[keys]]]
+        same_keys = _objects(args.dictionary, texts, members, keys)
+        columns = zip(*(each.values() for each in same_keys), strict=True)
+        parts.append(
+            _together(iids, columns, len(members)) if len(members) >= _TOGETHER else _one_by_one(iids, same_keys)
+        )
+        places.append(np.array(members, np.int64))
+    order = np.empty(count, np.int64)
+    if parts:
+        order[np.concatenate(places)] = np.arange(count)
+    data = arrow.take(pa.concat_arrays(parts), order) if parts else binary(order, np.empty(0, np.uint8))
+    return Annotations(arrow.codes(args), data, sizes_of(data), need, needs)
+
+
+def _groups(texts: dict[int, dict[str, object] | None]) -> dict[tuple[str, ...], list[int]]:
+    """Return the numbers of the texts by the keys that they are written with."""
     groups: dict[tuple[str, ...], list[int]] = {}
     of_keys: dict[tuple[str, ...] | None, list[int]] = {}
-    for at, found in enumerate(texts):
+    for at, found in texts.items():
         keys = None if found is None else tuple(found)
         members = of_keys.get(keys)
         if members is None:
             members = of_keys[keys] = groups.setdefault(_written_keys(keys), [])
         members.append(at)
-    parts: list[Column] = []
-    places: list[int] = []
-    needs: list[tuple[Text, ...]] = []
-    need = np.zeros(len(texts), np.int64)
-    for keys, members in groups.items():
-        iids = [interned.iid(KEY, key) for key in keys]
-        need[members] = len(needs)
-        needs.append(tuple((KEY, iid) for iid in iids))
-        objects = _objects(args.dictionary, texts, members, keys)
-        columns = zip(*(each.values() for each in objects), strict=True)
-        parts.append(
-            _together(iids, columns, len(members)) if len(members) >= _TOGETHER else _one_by_one(iids, objects)
-        )
-        places += members
-    order = np.empty(len(texts), np.int64)
-    order[places] = np.arange(len(texts))
-    data = arrow.take(pa.concat_arrays(parts), order) if parts else binary(order, np.empty(0, np.uint8))
-    return Annotations(arrow.codes(args), data, sizes_of(data), need, needs)
+    return groups
+
+
+def _of_columns(names: tuple[Text, ...], objects: AlikeObjects) -> Column:
+    """Return the annotations of objects whose texts are alike. names: of the keys."""
+    cells = WireCells(len(objects.members))
+    for (_, iid), values in zip(names, objects.values.values(), strict=True):
+        if isinstance(values, Constant):
+            cells.put(annotation(iid, values.value))
+        elif values.dtype == np.float64:
+            put_doubles(cells, varint(iid), values.astype(np.float64, copy=False))
+        else:
+            put_integers(cells, varint(iid), values.astype(np.int64, copy=False))
+    return cells.column()
 
 
 _NO_OBJECT, _WHOLE = ("args_text",), ("args",)
@@ -114,7 +153,7 @@ def _written_keys(keys: tuple[str, ...] | None) -> tuple[str, ...]:
 
 
 def _objects(
-    sources: Column, texts: list[dict[str, object] | None], members: list[int], keys: tuple[str, ...]
+    sources: Column, texts: dict[int, dict[str, object] | None], members: list[int], keys: tuple[str, ...]
 ) -> list[dict[str, object]]:
     """Return what these texts of args are written as, all with the same keys."""
     found = [texts[at] for at in members]
