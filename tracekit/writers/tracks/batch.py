@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.analysis.lanes import LaneAssigner
+from tracekit.analysis.segments import narrow
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
 from tracekit.model.arrow import F64, I64, Bytes, Column, DictColumn, Mask, Rows, pc
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
-from tracekit.model.tables import sorting_order
 from tracekit.model.trace import Run
 from tracekit.writers.base import Written
 from tracekit.writers.json_text import all_parsed, parsed
@@ -536,25 +536,23 @@ class Loader:
     def _before(self, batch: Batch, tracks: I64, rows: I64) -> tuple[I64, I64]:
         """Return, of the slices on a track that start before a row, the last end and the last row, -1 for none.
 
-        tracks, rows: shape (n,), what is asked. One sort for all tracks, since a look at the batch for each of them
+        tracks, rows: shape (n,), what is asked. One search for all tracks, since a look at the batch for each of them
         would cost tracks times rows.
         """
         asked = np.zeros(len(self.ends), np.bool_)
         asked[tracks] = True
         slices = batch.slices()
         slices = slices[asked[batch.track[slices]]]
-        every_track = np.concatenate((batch.track[slices], tracks))
-        every_row = np.concatenate((slices, rows))
-        no_slice = np.full(rows.size, -1)
-        order = sorting_order(every_track * (int(every_row.max(initial=0)) + 1) + every_row)
-        begins = np.append(True, every_track[order][1:] != every_track[order][:-1])
-        group = np.cumsum(begins)
-        ends = _running_largest(np.concatenate(((batch.ts + batch.dur)[slices], no_slice))[order], group)
-        newest = _running_largest(np.concatenate((slices, no_slice))[order], group)
-        place = np.empty(order.size, np.int64)
-        place[order] = np.arange(order.size)
-        at = place[slices.size :]
-        return np.maximum(ends[at], self.ends[tracks]), newest[at]
+        slices = slices[np.argsort(narrow(batch.track[slices]), kind="stable")]
+        on_track = batch.track[slices]
+        group = np.cumsum(np.append(True, on_track[1:] != on_track[:-1])[: slices.size])
+        latest = _running_largest((batch.ts + batch.dur)[slices], group)
+        at = np.searchsorted(on_track * batch.count + slices, tracks * batch.count + rows) - 1
+        some = at >= 0
+        some[some] = on_track[at[some]] == tracks[some]
+        ends, newest = np.full(rows.size, -1, np.int64), np.full(rows.size, -1, np.int64)
+        ends[some], newest[some] = latest[at[some]], slices[at[some]]
+        return np.maximum(ends, self.ends[tracks]), newest
 
 
 _PHASES = {"s": START, "t": STEP, "f": END}
