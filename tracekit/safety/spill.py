@@ -25,7 +25,18 @@ from tracekit.safety.scratch import StoredRows, scratch_directory, stored_rows
 if TYPE_CHECKING:
     from tracekit.safety.unfinished import Unfinished
 
-__all__ = ["CHUNK_ROWS", "FAN_IN", "PIECE_ROWS", "PackedBatches", "Sorter", "Spill", "by_columns", "merged", "order_of"]
+__all__ = [
+    "CHUNK_ROWS",
+    "FAN_IN",
+    "PIECE_ROWS",
+    "KeyRange",
+    "PackedBatches",
+    "Sorter",
+    "Spill",
+    "by_columns",
+    "merged",
+    "order_of",
+]
 
 CHUNK_ROWS = 1 << 16
 """Rows sorted at once in memory; what is more goes to temporary files."""
@@ -36,6 +47,8 @@ PIECE_ROWS = 1 << 12
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 Keys: TypeAlias = Callable[[pa.Table | pa.RecordBatch], Sequence[I64]]
 """Returns the columns that rows are sorted by, the most important one first."""
+KeyRange: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+"""The keys of the first and of the last of some sorted rows."""
 
 
 def by_columns(*names: str) -> Keys:
@@ -107,6 +120,7 @@ class Sorter:
         self._pending: list[pa.Table] = []
         self._rows = 0
         self._files: list[Path] = []
+        self._ranges: dict[Path, KeyRange] = {}
 
     def add(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Take rows."""
@@ -116,7 +130,11 @@ class Sorter:
             self._store()
 
     def _store(self) -> None:
-        self._files.append(self._spill.write([self._sorted(self._pending)], self._piece_rows))
+        table = self._sorted(self._pending)
+        path = self._spill.write([table], self._piece_rows)
+        columns = self._keys(table.slice(0, self._piece_rows))
+        self._ranges[path] = _row(columns, 0), _row(columns, -1)
+        self._files.append(path)
         self._pending, self._rows = [], 0
 
     def tables(self) -> Iterator[pa.Table]:
@@ -141,7 +159,8 @@ class Sorter:
             streams = [self._spill.read(file) for file in files]
             for stream in streams:
                 stack.callback(stream.close)  # so that its file is closed
-            yield from merged(streams, self._keys, self._spill.schema)
+            ranges = [self._ranges.get(file) for file in files]
+            yield from merged(streams, self._keys, self._spill.schema, ranges=ranges)
 
 
 def sorted_rows(parts: Sequence[pa.Table] | Sequence[pa.RecordBatch], keys: Keys, schema: pa.Schema) -> pa.Table:
@@ -156,18 +175,23 @@ def merged(
     keys: Keys,
     schema: pa.Schema,
     is_aside: Callable[[Rows], bool] | None = None,
+    *,
+    ranges: Sequence[KeyRange | None] = (),
 ) -> Iterator[pa.Table | Rows]:
     """Merge streams that are each in order into one.
 
     It works in rounds: of all rows in memory, those up to the smallest last key are sorted together and yielded. Of
     equal keys of one round, those of the first stream come first. is_aside: rows that have no order; they are yielded
-    when they come.
+    when they come. ranges: the keys of the first and the last row that each stream yields first, where they are known.
+    Such a stream is not read before a round needs its rows: the files of a long trace follow each other in time, and
+    one piece of each would take most of the memory.
     """
     if len(streams) == 1:
         yield from streams[0]
         return
     heads: dict[int, tuple[Rows, Sequence[I64]]] = {}
     lasts: list[tuple[tuple[int, ...], int]] = []
+    waiting: dict[int, tuple[int, ...]] = {}
 
     def refill(number: int) -> Iterator[Rows]:
         for rows in streams[number]:
@@ -176,13 +200,21 @@ def merged(
             elif rows.num_rows:
                 columns = keys(rows)
                 heads[number] = rows, columns
-                heapq.heappush(lasts, (tuple(int(column[-1]) for column in columns), number))
+                heapq.heappush(lasts, (_row(columns, -1), number))
                 return
 
-    for number in range(len(streams)):
-        yield from refill(number)
+    for number, known in enumerate(ranges or [None] * len(streams)):
+        if known is None:
+            yield from refill(number)
+        else:
+            waiting[number] = known[0]
+            heapq.heappush(lasts, (known[1], number))
     while lasts:
         bound, _ = lasts[0]
+        for number in [number for number, first in waiting.items() if first <= bound]:
+            del waiting[number]
+            rows = next(streams[number])
+            heads[number] = rows, keys(rows)
         parts: list[Rows] = []
         for number in sorted(heads):
             rows, columns = heads[number]
@@ -196,6 +228,11 @@ def merged(
         for number in empty:
             del heads[number]
             yield from refill(number)
+
+
+def _row(keys: Sequence[I64], at: int) -> tuple[int, ...]:
+    """Return the keys of a row."""
+    return tuple(int(column[at]) for column in keys)
 
 
 def _up_to(keys: Sequence[I64], bound: tuple[int, ...]) -> int:
