@@ -270,19 +270,21 @@ _DAMAGE_OR_LIMIT: tuple[type[Exception], ...] = (*DAMAGE, LimitError)
 
 def read_part(stream: SupportsRead, size: int) -> tuple[bytes, Exception | None]:
     """Return up to `size` bytes, and what ended the reading early: bytes before the damage are whole."""
-    out = io.BytesIO()
+    chunks: list[bytes] = []
+    missing = size
     read = getattr(stream, "read1", stream.read)  # read() would lose what it had when the damage comes
-    while (missing := size - out.tell()) > 0:
+    while missing > 0:
         try:
             chunk = read(missing)
         except _DAMAGE_OR_LIMIT as err:
             if isinstance(err, OSError) and err.errno:
                 raise  # a device that fails is no damaged file
-            return out.getvalue(), err
+            return b"".join(chunks), err
         if not chunk:
             break
-        out.write(chunk)
-    return out.getvalue(), None
+        chunks.append(chunk)
+        missing -= len(chunk)
+    return b"".join(chunks), None  # a plain file gives all at once, which join does not copy
 
 
 def copy(stream: SupportsRead, path: Path, name: str, limits: Limits) -> None:

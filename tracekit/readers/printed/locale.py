@@ -30,6 +30,8 @@ __all__ = ["NumberCells", "as_csv", "as_printed", "delimiter_of"]
 _RARE = tuple(blank.encode() for blank in BLANKS if not blank.isascii())
 _MOST_TOKENS = 100_000
 _BLOCK_BYTES = 2 << 20
+_LOOK_BYTES = 256 << 10
+"""Blocks that are only looked at: so small that they stay in the processor's cache."""
 _LONGEST_ROW = 1 << 14
 """No row is longer. Patterns are not tried on longer lines, where a hostile one could take its length squared."""
 _DELIMITERS = ",;\t"
@@ -131,7 +133,7 @@ def _plain(style: Style, text: str, *, fraction: bool) -> str | None:
 
 def _tokens(source: Source, cells: NumberCells) -> list[_Token]:
     """Return the different numbers with separators in the rows of tables, [] where there can be none but points."""
-    if not any(_has_separators(block.data) for block in source.line_blocks(Ledger())):
+    if not any(_has_separators(block.data) for block in source.line_blocks(Ledger(), _LOOK_BYTES)):
         return []
     pattern, found = cells.pattern(), dict[tuple[str, bool], int]()
     for block in source.line_blocks(Ledger()):
