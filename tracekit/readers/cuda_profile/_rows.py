@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
-from tracekit.model.arrow import I64, U64, Bytes, Column, DictColumn, Mask, pc
+from tracekit.model.arrow import I32, I64, U64, Bytes, Column, DictColumn, Mask, pc
 from tracekit.model.units import MAX_NS, to_ns
 
 # Cells of a block of text by their places: numbers and texts of many cells at once, exact.
@@ -30,6 +30,11 @@ from tracekit.model.units import MAX_NS, to_ns
 
 
 PAD = 16
+"""Line ends before a text; as many characters as a number has at most."""
+_BEHIND = 256
+"""Line ends behind a text: a key and its value are fetched together, also at the end."""
+_PIECE = 256 << 10
+"""Bytes that are searched at once: their mask stays in the processor's cache."""
 _ALL = (1 << 64) - 1
 _KEEP = np.array([_ALL ^ (_ALL >> (8 * n)) for n in range(9)], np.uint64)
 """Masks of the last n characters of a word: a word holds its last character in the highest byte."""
@@ -44,20 +49,29 @@ _ZEROS, _HIGH = _u(0x3030303030303030), _u(0xF0F0F0F0F0F0F0F0)
 _SIX, _TOP = _u(0x0606060606060606), _u(0x8080808080808080)
 
 
+Words = tuple[U64, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class LogCells:
-    """Some cells of one text: `starts` and `ends` are int64 of shape (n,), places in the padded text."""
+    """Some cells of one text: `starts` and `ends` are int64 of shape (n,), places in the padded text.
+
+    words: the characters of each cell and what is behind them, eight in a word, where they were fetched already: the
+    first word, and the second one if any cell is longer than eight.
+    """
 
     text: LogText
     starts: I64
     ends: I64
+    words: Words | None = None
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def take(self, rows: I64 | Mask) -> LogCells:
         """Return some of the cells."""
-        return LogCells(self.text, self.starts[rows], self.ends[rows])
+        words = None if self.words is None else tuple(word[rows] for word in self.words)
+        return LogCells(self.text, self.starts[rows], self.ends[rows], words)
 
     def one(self, row: int) -> str:
         """Return the text of one cell."""
@@ -65,10 +79,21 @@ class LogCells:
 
     def integers(self) -> tuple[I64, Mask]:
         """Return the values of cells of 1 to 16 digits, and the mask of these cells."""
+        if self.words is not None and len(self.starts):
+            length = self.ends - self.starts
+            if int(length.min()) >= 1 and int(length.max()) <= 8:
+                digits = _aligned(self.words[0], length)
+                return _value(digits).astype(np.int64), _are_digits(digits)
         return self.text.digits(self.starts, self.ends)
 
     def thousands(self) -> tuple[I64, Mask]:
         """Return 1000 x the value of decimals with up to three places (us to ns), and the mask of these cells."""
+        if self.words is not None:
+            value, ok = _short_thousands(self.words[0], self.ends - self.starts)
+            if not ok.all():
+                others = ~ok
+                value[others], ok[others] = LogCells(self.text, self.starts[others], self.ends[others]).thousands()
+            return value, ok
         text, starts, ends = self.text, self.starts, self.ends
         limit = (1 << 62) // 1000 - 1
         dot = ends - 4
@@ -94,8 +119,12 @@ class LogCells:
         """Return the values of cells of 1 to 16 hexadecimal digits below 2^62, and the mask of these cells."""
         length = self.ends - self.starts
         ok = (length >= 1) & (length <= PAD)
-        low, low_ok = self.text.hex8(self.ends, _clipped(length))
-        high, high_ok = self._high_digits(_clipped(length - 8))
+        if self.words is not None and len(self.words) == 2 and bool((length == PAD).all()):
+            high, high_ok = _hex_of_equal(self.words[0])
+            low, low_ok = _hex(self.words[1])
+        else:
+            low, low_ok = self.text.hex8(self.ends, _clipped(length))
+            high, high_ok = self._high_digits(_clipped(length - 8))
         value = (high << _u(32)) | low
         return value.astype(np.int64), ok & low_ok & high_ok & (value < _u(1 << 62))
 
@@ -114,7 +143,7 @@ class LogCells:
         length = (self.ends - self.starts).astype(np.int32)
         views = np.zeros((count, 4), "<u4")
         views[:, 0] = length
-        first = self.text.words(self.starts)
+        first = self.text.words(self.starts) if self.words is None else self.words[0]
         views[:, 1] = (first & _FIRST[np.minimum(length, 4)]).astype(np.uint32)
         views[:, 3] = self.starts
         short = np.flatnonzero(length <= 12)
@@ -125,27 +154,64 @@ class LogCells:
             views[short, 2] = (rest & _u(0xFFFFFFFF)).astype(np.uint32)
             views[short, 3] = (rest >> _u(32)).astype(np.uint32)
         column: Column = pa.Array.from_buffers(
-            pa.string_view(), count, [None, arrow.buffer(views), pa.py_buffer(self.text.padded)]
+            pa.string_view(), count, [None, arrow.buffer(views), arrow.buffer(self.text.bytes)]
         )
         encoded = arrow.encoded(column)
         return pa.DictionaryArray.from_arrays(encoded.indices, encoded.dictionary.cast(pa.string()))
 
 
+class LogMemory:
+    """Memory for one text after the other. New memory for each comes from the system page by page, which takes longer.
+
+    Only one `LogText` may use it at a time.
+    """
+
+    def __init__(self) -> None:
+        self._bytes: Bytes = np.empty(0, np.uint8)
+
+    def of(self, size: int) -> Bytes:
+        """Return uint8 of shape (size,), with any values."""
+        if len(self._bytes) < size:
+            self._bytes = np.empty(size + size // 8, np.uint8)
+        return self._bytes[:size]
+
+
 class LogText:
     """A block of text, padded so that a word can be fetched at each of its places."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, memory: LogMemory | None = None) -> None:
         self.data = data
-        self.padded = b"\n" * PAD + data + b"\n" * PAD
-        self.bytes: Bytes = np.frombuffer(self.padded, np.uint8)
-        self._commas: I64 | None = None
-        self._words: U64 = np.ndarray((len(self.padded) - 7,), "<u8", self.padded, 0, (1,))
+        end = PAD + len(data)
+        self.bytes = (memory or LogMemory()).of(end + _BEHIND)
+        self.bytes[:PAD] = self.bytes[end:] = ord("\n")
+        self.bytes[PAD:end] = np.frombuffer(data, np.uint8)
+        self._places: dict[str, I64] = {}
+        self._words: U64 = np.ndarray((len(self.bytes) - 7,), "<u8", self.bytes, 0, (1,))
 
-    def commas(self) -> I64:
-        """Return the places of all commas."""
-        if self._commas is None:
-            self._commas = np.flatnonzero(self.bytes == ord(","))
-        return self._commas
+    def places(self, character: str) -> I64:
+        """Return the places of all characters of this kind."""
+        if character not in self._places:
+            self._places[character] = places_of(self.bytes, character)
+        return self._places[character]
+
+    def behind(self, places: I64, text: bytes, length: I64) -> tuple[Mask, Words | None]:
+        """Return the mask of the places where this text begins, and the words behind it, as `LogCells` has them.
+
+        places: of the text or up to two behind its end. length: of the cells behind the text. No words for a long text.
+        """
+        # The text ends at the end of a word, so one fetch gets it and whole words behind it.
+        lead = -len(text) % 8
+        size = lead + len(text) + 16
+        if size >= _BEHIND:
+            return self.same(places, text), None
+        windows = np.ndarray((len(self.bytes) - size + 1,), f"V{size}", self.bytes, 0, (1,))
+        rows = windows[places - lead].view("<u8").reshape(-1, size // 8)
+        wanted = np.frombuffer(bytes(lead) + text, "<u8")
+        found: Mask = (rows[:, 0] & ~_FIRST[lead]) == wanted[0]
+        for at in range(1, len(wanted)):
+            found &= rows[:, at] == wanted[at]
+        words = (-2, -1) if len(length) and int(length.max()) > 8 else (-2,)
+        return found, tuple(np.ascontiguousarray(rows[:, at]) for at in words)
 
     def words(self, places: I64) -> U64:
         """Return the eight characters from each place on, the first in the lowest byte."""
@@ -181,27 +247,79 @@ class LogText:
     def _digits8(self, ends: I64, count: I64) -> tuple[U64, Mask]:
         keep = _KEEP[count]
         word = (self._words[ends - 8] & keep) | (_ZEROS & ~keep)
-        fine = ((word & _HIGH) == _ZEROS) & (((word + _SIX) & _HIGH) == _ZEROS)
-        word = word - _ZEROS
-        word = word * _u(10) + (word >> _u(8))
-        pairs = _u(0x000000FF000000FF)
-        low = (word & pairs) * _u(0x000F424000000064)
-        high = ((word >> _u(16)) & pairs) * _u(0x0000271000000001)
-        return (low + high) >> _u(32), fine
+        digits = word ^ _ZEROS
+        return _value(digits), _are_digits(digits)
 
     def hex8(self, ends: I64, count: I64) -> tuple[U64, Mask]:
         """Return the values of the last `count` (0 to 8) hexadecimal digits before the places, and the mask of such."""
         keep = _KEEP[count]
         word = (self._words[ends - 8] & keep) | (_ZEROS & ~keep)
-        lower = word | _u(0x2020202020202020)
-        off = word ^ _ZEROS
-        no_digit = (((off & ~_TOP) + _u(0x7676767676767676)) | off) & _TOP
-        is_letter = _letters(lower)
-        fine = ((no_digit ^ _TOP) | is_letter) == _TOP
-        nibbles = (word & _u(0x0F0F0F0F0F0F0F0F)) + (is_letter >> _u(7)) * _u(9)
-        nibbles = ((nibbles & _u(0x000F000F000F000F)) << _u(4)) | ((nibbles >> _u(8)) & _u(0x000F000F000F000F))
-        nibbles = ((nibbles & _u(0x000000FF000000FF)) << _u(8)) | ((nibbles >> _u(16)) & _u(0x000000FF000000FF))
-        return ((nibbles & _u(0xFFFF)) << _u(16)) | (nibbles >> _u(32)), fine
+        return _hex(word)
+
+
+def places_of(codes: Bytes, character: str) -> I64:
+    """Return the places of all bytes of this kind.
+
+    >>> places_of(np.frombuffer(b"a,b,", np.uint8), ",")
+    array([1, 3])
+    """
+    code = ord(character)
+    if len(codes) <= _PIECE:
+        return np.flatnonzero(codes == code)
+    return np.concatenate([np.flatnonzero(codes[at : at + _PIECE] == code) + at for at in range(0, len(codes), _PIECE)])
+
+
+def _aligned(word: U64, length: I64) -> U64:
+    """Return the values of the characters as digits, the last of `length` (0 to 8) of them in the highest byte."""
+    aligned: U64 = (word ^ _ZEROS) << (64 - (length << 3)).view(np.uint64)  # numpy shifts by 64 and more to 0
+    return aligned
+
+
+def _are_digits(digits: U64) -> Mask:
+    """Return the mask of the words whose bytes are all 0 to 9."""
+    mask: Mask = ((digits | (digits + _SIX)) & _HIGH) == 0
+    return mask
+
+
+def _value(digits: U64) -> U64:
+    """Return the number of the eight digits, the first in the lowest byte."""
+    digits = digits * _u(10) + (digits >> _u(8))
+    pairs = _u(0x000000FF000000FF)
+    low = (digits & pairs) * _u(0x000F424000000064)
+    high = ((digits >> _u(16)) & pairs) * _u(0x0000271000000001)
+    return (low + high) >> _u(32)
+
+
+def _short_thousands(word: U64, length: I64) -> tuple[I64, Mask]:
+    """Return what `thousands` does for cells of 5 to 8 characters with three decimals, as the profiler prints them."""
+    cell = _aligned(word, length)
+    # The characters before the point go into its place.
+    digits = (cell & _u(0xFFFFFF0000000000)) | ((cell & _u(0xFFFFFFFF)) << _u(8))
+    ok = (cell & _u(0xFF00000000)) == _u((ord(".") ^ ord("0")) << 32)
+    ok &= _are_digits(digits)
+    ok &= (length >= 5) & (length <= 8)
+    return _value(digits).astype(np.int64), ok
+
+
+def _hex_of_equal(word: U64) -> tuple[U64, Mask]:
+    """Return what `_hex` does, for words that are nearly always equal."""
+    if len(word) and bool((word == word[0]).all()):
+        value, ok = _hex(word[:1])
+        return np.broadcast_to(value, word.shape), np.broadcast_to(ok, word.shape)
+    return _hex(word)
+
+
+def _hex(word: U64) -> tuple[U64, Mask]:
+    """Return the values of eight hexadecimal digits, and the mask of the words that have such."""
+    lower = word | _u(0x2020202020202020)
+    off = word ^ _ZEROS
+    no_digit = (((off & ~_TOP) + _u(0x7676767676767676)) | off) & _TOP
+    is_letter = _letters(lower)
+    fine = ((no_digit ^ _TOP) | is_letter) == _TOP
+    nibbles = (word & _u(0x0F0F0F0F0F0F0F0F)) + (is_letter >> _u(7)) * _u(9)
+    nibbles = ((nibbles & _u(0x000F000F000F000F)) << _u(4)) | ((nibbles >> _u(8)) & _u(0x000F000F000F000F))
+    nibbles = ((nibbles & _u(0x000000FF000000FF)) << _u(8)) | ((nibbles >> _u(16)) & _u(0x000000FF000000FF))
+    return ((nibbles & _u(0xFFFF)) << _u(16)) | (nibbles >> _u(32)), fine
 
 
 def _clipped(length: I64) -> I64:
@@ -277,6 +395,26 @@ def below_ns(text: str) -> bool:
     return ns != ns.to_integral_value()
 
 
+class LogWords:
+    """The different texts of a column, numbered in order of appearance."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def numbers(self, texts: list[str]) -> I32:
+        """Return the numbers of these texts, int32 of the same length."""
+        known = self._known
+        numbers = [known.setdefault(text, len(known)) for text in texts]
+        return np.array(numbers, np.int32)
+
+    def column(self) -> Column:
+        """Return the texts."""
+        return arrow.array(list(self._known), pa.string())
+
+
 @dataclass(slots=True)
 class LogBlock:
     """The rows of one block of lines.
@@ -287,11 +425,13 @@ class LogBlock:
     """
 
     count: int
+    methods: LogWords
     values: dict[str, tuple[I64, Mask]] = field(default_factory=dict)
     texts: dict[str, list[tuple[I64, Column]]] = field(default_factory=dict)
     bad: dict[int, str] = field(default_factory=dict)
     odd: set[tuple[int, str]] = field(default_factory=set)
     rounded: set[int] = field(default_factory=set)
+    _marked: tuple[I64, Mask] | None = None
 
     def add(self, rows: I64, column: str, cells: LogCells) -> None:
         """Add the cells of some rows to a column. Empty cells are nulls."""
@@ -319,11 +459,19 @@ class LogBlock:
             rows, numbers = rows[ok], numbers[ok]
         values, present = self._numbers(column)
         values[rows] = numbers
-        present[rows] = True
+        present |= self._mask(rows)
+
+    def _mask(self, rows: I64) -> Mask:
+        """Return the mask of these rows. The columns of a shape have the same ones, one after the other."""
+        if self._marked is None or self._marked[0] is not rows:
+            mask = np.zeros(self.count, np.bool_)
+            mask[rows] = True
+            self._marked = rows, mask
+        return self._marked[1]
 
     def _add_shape(self, rows: I64, column: str, cells: LogCells) -> tuple[I64, LogCells]:
         """Add shapes `x, y, z` or `x, y` to the columns of their parts, and return the other cells."""
-        places = cells.text.commas()
+        places = cells.text.places(",")
         first = np.searchsorted(places, cells.starts)
         count = np.searchsorted(places, cells.ends) - first
         rest = np.ones(len(rows), np.bool_)
@@ -385,25 +533,27 @@ class LogBlock:
     def nullable(self, column: str, kind: pa.DataType, rows: I64) -> Column | None:
         """Return a column with nulls, None when it has no value at all."""
         values, present = self.number(column, rows)
+        if present.all():
+            return arrow.array(values, kind)
         return arrow.array(values, kind, mask=~present) if present.any() else None
 
     def text(self, column: str, rows: I64) -> DictColumn:
         """Return a text column of some rows."""
-        codes = np.full(self.count, -1, np.int32)
-        words: list[str] = []
-        known: dict[str, int] = {}
-        for part_rows, part in self.texts.get(column, ()):
-            encoded = arrow.encoded(part)
-            distinct = arrow.texts(encoded.dictionary)
-            new = np.empty(len(distinct), np.int32)
-            for at, word in enumerate(distinct):
-                if word not in known:
-                    known[word] = len(words)
-                    words.append(word)
-                new[at] = known[word]
-            codes[part_rows] = new[arrow.codes(encoded)]
+        words = LogWords()
+        codes = self._codes(column, words)
         chosen = codes if len(rows) == self.count else codes[rows]
-        return pa.DictionaryArray.from_arrays(arrow.array(chosen, mask=chosen < 0), arrow.array(words, pa.string()))
+        return pa.DictionaryArray.from_arrays(arrow.array(chosen, mask=chosen < 0), words.column())
+
+    def method(self) -> I32:
+        """Return the numbers of the rows' methods in `methods`, -1 for none."""
+        return self._codes("method", self.methods)
+
+    def _codes(self, column: str, words: LogWords) -> I32:
+        codes = np.full(self.count, -1, np.int32)
+        for rows, part in self.texts.get(column, ()):
+            encoded = arrow.encoded(part)
+            codes[rows] = words.numbers(arrow.texts(encoded.dictionary))[arrow.codes(encoded)]
+        return codes
 
 
 def args_of(block: LogBlock, rows: I64, dur_ns: I64, *, stamps: tuple[str, ...] = ()) -> Column | None:
@@ -432,6 +582,9 @@ def args_of(block: LogBlock, rows: I64, dur_ns: I64, *, stamps: tuple[str, ...] 
             parts[name] = arrow.array(words, pa.string()).take(encoded.indices)
     if not parts:
         return None
+    if len(parts) == 1:
+        ((name, part),) = parts.items()
+        return pc.binary_join_element_wise("{" + _key(name), part, "}", "")
     # Not null_handling="skip": with it Arrow leaves out a row in which all parts are null (seen with 26.0.1).
     ended = [
         pc.fill_null(pc.binary_join_element_wise(_member(name, part), ",", ""), "") for name, part in parts.items()
@@ -442,7 +595,11 @@ def args_of(block: LogBlock, rows: I64, dur_ns: I64, *, stamps: tuple[str, ...] 
 
 
 def _member(name: str, values: Column) -> Column:
-    return pc.binary_join_element_wise(orjson.dumps(name).decode() + ":", values, "")
+    return pc.binary_join_element_wise(_key(name), values, "")
+
+
+def _key(name: str) -> str:
+    return orjson.dumps(name).decode() + ":"
 
 
 @lru_cache(maxsize=4096)
@@ -470,7 +627,7 @@ def key_value_shapes(text: LogText, starts: I64, ends: I64) -> Iterator[Shape]:
 
     Only closing brackets are searched. The keys of the shape give the places where the values begin.
     """
-    closes = np.flatnonzero(text.bytes == ord("]"))
+    closes = text.places("]")
     first = np.searchsorted(closes, starts)
     count = np.searchsorted(closes, ends) - first
     for fields in np.flatnonzero(np.bincount(count))[:MOST_FIELDS].tolist():
@@ -478,7 +635,11 @@ def key_value_shapes(text: LogText, starts: I64, ends: I64) -> Iterator[Shape]:
             continue
         rows = np.flatnonzero(count == fields)
         # One row for each field, so that the places of a field are side by side in memory.
-        rights = closes[first[rows] + np.arange(fields)[:, None]]
+        rights = np.empty((fields, len(rows)), np.int64)
+        place = first[rows]
+        for at in range(fields):
+            rights[at] = closes[place]
+            place += 1
         keys = np.empty_like(rights)
         keys[0] = starts[rows]
         keys[1:] = rights[:-1] + 2
@@ -487,13 +648,15 @@ def key_value_shapes(text: LogText, starts: I64, ends: I64) -> Iterator[Shape]:
             if not len(rows):
                 break
             names = _keys(text, keys[:, 0], rights[:, 0])
-            same = _same_shape(text, names, keys, rights, stops)
+            same, words = _same_shape(text, names, keys, rights, stops)
             whole = bool(same.all())
             if same[0]:
                 alike = (keys, rights) if whole else (keys[:, same], rights[:, same])
+                if not whole:
+                    words = [None if each is None else tuple(word[same] for word in each) for each in words]
                 cells = {
-                    name: LogCells(text, begin + (len(name) + 3), end - 1)
-                    for name, begin, end in zip(names, *alike, strict=True)
+                    name: LogCells(text, begin + (len(name) + 3), end - 1, some)
+                    for name, begin, end, some in zip(names, *alike, words, strict=True)
                 }
                 yield rows if whole else rows[same], cells
             else:
@@ -508,33 +671,38 @@ def _keys(text: LogText, keys: I64, rights: I64) -> list[str]:
     """Return the keys of one line, "" for other text."""
     names = []
     for key, right in zip(keys.tolist(), rights.tolist(), strict=True):
-        match = _KEY.match(text.padded, key, right)
+        match = _KEY.match(text.bytes.data, key, right)
         names.append(match[1].decode("ascii") if match else "")
     return names if len(set(names)) == len(names) else [""]
 
 
-def _same_shape(text: LogText, names: list[str], keys: I64, rights: I64, ends: I64) -> Mask:
-    """Return the mask of the lines with these keys in their places, blanks around values, and nothing at the end."""
+def _same_shape(text: LogText, names: list[str], keys: I64, rights: I64, ends: I64) -> tuple[Mask, list[Words | None]]:
+    """Return the mask of the lines with these keys in their places, blanks around values, and nothing at the end.
+
+    With it come the words of each field's cells.
+    """
     same: Mask = ends - rights[-1] <= 2
     data = text.bytes
+    words: list[Words | None] = []
     for at, name in enumerate(names):
         if not name:
             same[:] = False
             break
-        pattern = f"{name}=[ ".encode()
-        same &= text.same(keys[at], pattern)
-        same &= (rights[at] - keys[at] > len(pattern)) & (data[rights[at] - 1] == ord(" "))
-        if at:
-            same &= data[keys[at] - 1] == ord(" ")
-    return same
+        blank = min(at, 1)
+        length = rights[at] - keys[at] - (len(name) + 4)
+        here, behind = text.behind(keys[at] - blank, f"{' ' * blank}{name}=[ ".encode(), length)
+        words.append(behind)
+        same &= here
+        same &= (length >= 0) & (data[rights[at] - 1] == ord(" "))
+    return same, words
 
 
 def comma_shapes(text: LogText, starts: I64, ends: I64, columns: list[str]) -> Iterator[Shape]:
     """Yield comma-separated lines by their number of cells. A line may end early, without its last columns."""
-    commas = np.flatnonzero(text.bytes == ord(","))
+    commas = text.places(",")
     first, last = np.searchsorted(commas, starts), np.searchsorted(commas, ends)
     cells = last - first + 1
-    quotes = np.flatnonzero(text.bytes == ord('"'))
+    quotes = text.places('"')
     plain = np.searchsorted(quotes, starts) == np.searchsorted(quotes, ends)
     for count in np.flatnonzero(np.bincount(cells[plain & (cells > 1) & (cells <= len(columns))])).tolist():
         rows = np.flatnonzero(plain & (cells == count))

@@ -35,7 +35,7 @@ import pyarrow as pa
 from tracekit.errors import ParseError
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
-from tracekit.model.arrow import I64, Mask
+from tracekit.model.arrow import I32, I64, DictColumn, Mask
 from tracekit.model.schema import EVENTS, Kind
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.model.units import MAX_NS
@@ -46,12 +46,15 @@ from tracekit.readers.cuda_profile._rows import (
     MEMSET,
     PAD,
     LogBlock,
+    LogMemory,
     LogText,
+    LogWords,
     args_of,
     comma_shapes,
     copy_kind,
     key_value_shapes,
     one_line,
+    places_of,
 )
 from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.head import Head
@@ -75,6 +78,9 @@ CONTEXTS_KEPT = 1000
 SHAPES_KEPT = 1000
 """Maximum number of sets of keys kept to check a last row without line end. A real log has two or three."""
 
+METHODS_KEPT = 4096
+"""Maximum number of methods kept from block to block."""
+
 _FACT = re.compile(r"#\s*(?:(CUDA|OPENCL)_)?([A-Z_]+)\s*(.*)")
 _COLUMNS = re.compile(rb"^[ \t]*[a-z][A-Za-z0-9_]*(?:,[ \t]*[A-Za-z0-9_]+)+[ \t]*$")
 _KNOWN = (b"gputime", b"cputime", b"gpustarttimestamp", b"timestamp")
@@ -89,15 +95,18 @@ def is_column_line(line: bytes) -> bool:
     return bool(_COLUMNS.match(line)) and any(word in cells for word in _KNOWN)
 
 
-def other_lines(data: bytes) -> list[tuple[int, int]]:
+def other_lines(data: bytes, breaks: I64) -> list[tuple[int, int]]:
     """Return start and end of each line that is not a row: of a header, of the driver, or of columns.
 
-    The line of columns follows a header or is the first of the file. Blank lines may be between them.
+    breaks: places of the line ends. The line of columns follows a header or is the first of the file. Blank lines may
+    be between them.
     """
     codes = np.frombuffer(data, np.uint8)
-    starts = np.flatnonzero(codes[:-1] == ord("\n")) + 1  # lines behind the first
+    starts = breaks + 1  # lines behind the first
+    if len(starts) and starts[-1] == len(data):
+        starts = starts[:-1]
     begins = codes[starts]
-    places = starts[begins == ord("#")].tolist() if b"#" in data else []
+    places = starts[begins == ord("#")].tolist()
     places += [at for at in starts[begins == ord("N")].tolist() if data.startswith(b"NV_", at)]
     lines: list[tuple[int, int]] = []
     at = 0
@@ -115,6 +124,41 @@ def other_lines(data: bytes) -> list[tuple[int, int]]:
                 break
             at = last
     return lines
+
+
+class Methods:
+    """The methods of the rows of a log, and what they say of a row. Each is looked at once, as blocks have the same."""
+
+    def __init__(self, names: Demangler) -> None:
+        self._names = names
+        self._words = LogWords()
+        self._known = 0
+        self._columns: dict[str, DictColumn] = {}
+
+    def of_block(self) -> LogWords:
+        """Return the methods so far, for a block of rows that may have more. Too many are forgotten before it."""
+        if len(self._words) > METHODS_KEPT:
+            self._words, self._known = LogWords(), 0
+        return self._words
+
+    def columns(self, rows: I32) -> dict[str, DictColumn]:
+        """Return the columns of rows with these methods: name, raw_name where a name differs from it, and kinds."""
+        if len(self._words) != self._known:
+            self._known = len(self._words)
+            words = arrow.encoded(self._words.column())
+            name, raw = self._names.columns(words)
+            self._columns = {
+                "name": name,
+                "kind": map_texts(words, _kind),
+                "copy_kind": map_texts(words, lambda method: copy_kind(method) or None),
+            }
+            if raw is not None:
+                self._columns["raw_name"] = raw
+        chosen = arrow.array(rows)
+        return {
+            column: pa.DictionaryArray.from_arrays(texts.indices.take(chosen), texts.dictionary)
+            for column, texts in self._columns.items()
+        }
 
 
 @dataclass(slots=True)
@@ -144,8 +188,13 @@ class ProfileLog:
     last_end: int = 0
     floor: int = 0
     indent: bytes = b""
+    methods: Methods = field(init=False)
+    memory: LogMemory = field(default_factory=LogMemory)
     warnings: list[str] = field(default_factory=list)
     contexts: list[list[int | None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.methods = Methods(self.names)
 
     @property
     def facts(self) -> SourceFacts:
@@ -380,9 +429,9 @@ def _batches(log: ProfileLog) -> Iterator[pa.RecordBatch]:
     seen = False
     # Rows of key-value logs are long: with more of them a block, what each batch costs by itself is paid less often.
     for block in log.source.line_blocks(log.ledger, _BLOCK_BYTES):
-        for part in _parts(block, log.indent):
+        for part, breaks in _parts(block, log.indent):
             seen = True
-            batch = _part(log, part)
+            batch = _part(log, part, breaks)
             if batch is not None and batch.num_rows:
                 yield batch
     if not seen or (not log.columns and not log.logs):
@@ -394,39 +443,46 @@ def _batches(log: ProfileLog) -> Iterator[pa.RecordBatch]:
         )
 
 
-def _parts(block: LineBlock, indent: bytes) -> Iterator[LineBlock]:
-    """Cut a block into parts: each is one header or column line, or rows."""
+def _parts(block: LineBlock, indent: bytes) -> Iterator[tuple[LineBlock, I64]]:
+    """Cut a block into parts, with the places of their line ends: each is one header or column line, or rows."""
     data = block.data.replace(b"\r\n", b"\n") if b"\r" in block.data else block.data
     if indent:
         data = data.removeprefix(indent).replace(b"\n" + indent, b"\n")
     data = data.removesuffix(b"\r")
-    line, begin = block.line, 0
-    for first, last in other_lines(data):
+    breaks = places_of(np.frombuffer(data, np.uint8), "\n")
+    begin = 0
+    for first, last in other_lines(data, breaks):
         if first > begin:
-            yield LineBlock(data[begin:first], block.offset + begin, line)
-            line += data.count(b"\n", begin, first)
-        yield LineBlock(data[first:last], block.offset + first, line, block.torn and last == len(data))
-        begin, line = last, line + 1
+            yield _cut(block, data, breaks, begin, first)
+        yield _cut(block, data, breaks, first, last)
+        begin = last
     if begin < len(data):
-        yield LineBlock(data[begin:], block.offset + begin, line, block.torn)
+        yield _cut(block, data, breaks, begin, len(data))
 
 
-def _part(log: ProfileLog, part: LineBlock) -> pa.RecordBatch | None:
-    first = part.data.split(b"\n", 1)[0]
+def _cut(block: LineBlock, data: bytes, breaks: I64, begin: int, end: int) -> tuple[LineBlock, I64]:
+    """Return some lines of a block, and the places of their line ends."""
+    first, last = np.searchsorted(breaks, [begin, end]).tolist()
+    torn = block.torn and end == len(data)
+    part = LineBlock(data[begin:end], block.offset + begin, block.line + first, torn)
+    return part, breaks[first:last] - begin
+
+
+def _part(log: ProfileLog, part: LineBlock, breaks: I64) -> pa.RecordBatch | None:
+    first = part.data[: int(breaks[0]) if len(breaks) else len(part.data)]
     if first.startswith(NOT_ROWS):
         log.header(first.decode("utf-8", "replace"), part.line)
         return None
     if is_column_line(first):
         log.take_columns(first.decode("ascii", "replace"), part.line)
         return None
-    return _rows(log, part)
+    return _rows(log, part, breaks)
 
 
-def _rows(log: ProfileLog, part: LineBlock) -> pa.RecordBatch | None:
-    text = LogText(part.data)
-    breaks = np.flatnonzero(text.bytes[PAD:-PAD] == ord("\n")) + PAD
-    starts = np.concatenate([[PAD], breaks + 1]).astype(np.int64)
-    ends = np.concatenate([breaks, [PAD + len(part.data)]]).astype(np.int64)
+def _rows(log: ProfileLog, part: LineBlock, breaks: I64) -> pa.RecordBatch | None:
+    text = LogText(part.data, log.memory)
+    starts = np.concatenate([[PAD], breaks + (PAD + 1)]).astype(np.int64)
+    ends = np.concatenate([breaks + PAD, [PAD + len(part.data)]]).astype(np.int64)
     if part.data.endswith(b"\n"):
         starts, ends = starts[:-1], ends[:-1]
     count = len(starts)
@@ -441,7 +497,7 @@ def _rows(log: ProfileLog, part: LineBlock) -> pa.RecordBatch | None:
             "no-column-line", count - blank, where=f"line {part.line}", text="dropped: rows before the line of columns"
         )
         return None
-    block = LogBlock(count)
+    block = LogBlock(count, log.methods.of_block())
     done = np.zeros(count, np.bool_)
     last: tuple[frozenset[str], bool] | None = None
     shapes = comma_shapes(text, starts, ends, log.columns) if comma else key_value_shapes(text, starts, ends)
@@ -503,10 +559,10 @@ def _batch(log: ProfileLog, block: LogBlock, line: int, torn: int) -> pa.RecordB
     gputime, has_time = block.number("gputime", every)
     if not has_start.any() and (has_stop & has_time).any():
         starts, has_start = stops - gputime, has_stop & has_time
-    method = block.text("method", every)
+    methods = block.method()
     stamped = has_start & has_stop
     dur = np.where(stamped, stops - starts, gputime)
-    for at in np.flatnonzero(~arrow.valid(method)).tolist():
+    for at in np.flatnonzero(methods < 0).tolist():
         block.bad.setdefault(at, "no method")
     for at in np.flatnonzero(~(stamped | has_time)).tolist():
         block.bad.setdefault(at, "no duration")
@@ -544,7 +600,7 @@ def _batch(log: ProfileLog, block: LogBlock, line: int, torn: int) -> pa.RecordB
     _note_odd_cells(log, block, line)
     log.ledger.kept += len(keep)
     log.ledger.events_out += len(keep)
-    return _events(log, block, keep, ts, dur, line)
+    return _events(log, block, keep, methods[keep], ts, dur, line)
 
 
 def _note_odd_cells(log: ProfileLog, block: LogBlock, line: int) -> None:
@@ -606,18 +662,12 @@ def _laid_out(log: ProfileLog, block: LogBlock, keep: I64, dur: I64) -> tuple[I6
     return ts, fits
 
 
-def _events(log: ProfileLog, block: LogBlock, keep: I64, ts: I64, dur: I64, line: int) -> pa.RecordBatch:
-    method = block.text("method", keep)
-    name, raw = log.names.columns(method)
-    kinds = map_texts(method, _kind)
+def _events(log: ProfileLog, block: LogBlock, keep: I64, methods: I32, ts: I64, dur: I64, line: int) -> pa.RecordBatch:
     columns: dict[str, Values] = {
         "ts_ns": ts,
         "dur_ns": dur,
         "event_id": keep + line,
-        "name": name,
-        "raw_name": raw,
-        "kind": kinds,
-        "copy_kind": map_texts(method, lambda m: copy_kind(m) or None),
+        **log.methods.columns(methods),
         "source": log.options.source,
         "device": log.device,
         "context": log.context,
