@@ -85,34 +85,35 @@ class StreamWork:
         rows = np.flatnonzero(timed & _is_work(batch))
         if not rows.size:
             return
+        chosen = slice(None) if rows.size == batch.num_rows else rows
         names = arrow.encoded(batch.column("name"))
-        used, name = np.unique(arrow.codes(names)[rows], return_inverse=True)
-        texts = ["" if code < 0 else names.dictionary[code].as_py() or "" for code in used.tolist()]
+        used, name = numbered(arrow.codes(names)[chosen])
+        texts = [text or "" for text in arrow.optional_texts(names.dictionary.take(arrow.array(used, mask=used < 0)))]
         own = np.array([self._names.setdefault(text, len(self._names)) for text in texts], np.int64)
         inside = np.array([not text.startswith(_OUTSIDE) for text in texts], np.bool_)[name]
         kinds = arrow.encoded(batch.column("kind"))
         kind = np.array([self._names.setdefault(text, len(self._names)) for text in arrow.texts(kinds.dictionary)])
         columns = [
-            arrow.ints_or_least(batch.column(column))[rows] for column in ("ts_ns", "dur_ns", "event_id", "correlation")
+            arrow.ints_or_least(batch.column(column))[chosen]
+            for column in ("ts_ns", "dur_ns", "event_id", "correlation")
         ]
-        columns += [own[name], kind[arrow.codes(kinds)[rows]]]
+        columns += [own[name], kind[arrow.codes(kinds)[chosen]]]
         self._count += rows.size
-        columns.insert(0, self._lanes_of(batch, rows))
+        columns.insert(0, self._lanes_of(batch, chosen))
         self._parts.append([_narrow(column if inside.all() else column[inside]) for column in columns])
         if self.most and self._count > self.most:
             self._parts.clear()
 
-    def _lanes_of(self, batch: pa.RecordBatch, rows: Rows) -> I64:
+    def _lanes_of(self, batch: pa.RecordBatch, rows: Rows | slice) -> I64:
         """Return a number for the stream of each row."""
-        codes, columns = (
-            np.zeros(rows.size, np.int64),
-            [arrow.ints_or_least(batch.column(column))[rows] for column in _LANE],
-        )
+        columns = [arrow.ints_or_least(batch.column(column))[rows] for column in _LANE]
+        codes = np.zeros(columns[0].size, np.int64)
         for values in columns:
             if (values != values[0]).any():
-                distinct, code = np.unique(values, return_inverse=True)
-                codes = np.unique(codes * distinct.size + code, return_inverse=True)[1]
-        first = np.unique(codes, return_index=True)[1]
+                distinct, code = numbered(values)
+                codes = numbered(codes * distinct.size + code)[1]
+        first = np.empty(int(codes.max()) + 1, np.int64)
+        first[codes[::-1]] = np.arange(codes.size)[::-1]  # of each code the first row is written last
         keys = zip(*(values[first].tolist() for values in columns), strict=True)
         return np.array([self._lanes.setdefault(key, len(self._lanes)) for key in keys], np.int64)[codes]
 
@@ -159,11 +160,33 @@ class StreamWork:
             yield from enumerate(run.sources, first)
 
 
+def numbered(values: Rows) -> tuple[Rows, I64]:
+    """Return the distinct values in ascending order, and the place of each row's value among them, as np.unique does.
+
+    Values of a small range are counted instead of sorted, which takes a tenth of the time. There must be a row.
+
+    >>> numbered(np.array([7, -1, 7]))
+    (array([-1,  7]), array([1, 0, 1]))
+    """
+    least, greatest = int(values.min()), int(values.max())
+    if greatest - least > 4 * values.size:
+        distinct, place = np.unique(values, return_inverse=True)
+        return distinct, place
+    shifted = values.astype(np.int64) - least
+    seen = np.zeros(greatest - least + 1, np.bool_)
+    seen[shifted] = True
+    found = np.flatnonzero(seen)
+    place = np.cumsum(seen) - 1
+    return (found + least).astype(values.dtype), place[shifted]
+
+
 def _narrow(column: I64) -> Rows:
     """Return whole numbers in 32 bits where these hold them."""
     limits = np.iinfo(np.int32)
     narrow = column.size and int(column.min()) >= limits.min and int(column.max()) <= limits.max
-    return column.astype(np.int32) if narrow else column
+    if narrow:
+        return column.astype(np.int32)
+    return column if column.flags.owndata else column.copy()  # a view would keep the memory of a reader's block
 
 
 def has_streams(facts: SourceFacts) -> bool:

@@ -267,7 +267,14 @@ def ints(values: Values, null: int = 0) -> I64:
 
 
 def ints_or_least(values: Values) -> I64:
-    """Return an integer column as int64, with the least int64 for null, which a narrower column could not hold."""
+    """Return an integer column as int64, with the least int64 for null, which a narrower column could not hold.
+
+    The result may be read-only.
+    """
+    if not values.null_count:
+        return ints(values)
+    if values.null_count == len(values):
+        return np.full(len(values), np.iinfo(np.int64).min)
     return np.where(valid(values), ints(values), np.iinfo(np.int64).min)
 
 

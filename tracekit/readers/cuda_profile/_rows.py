@@ -265,8 +265,8 @@ def places_of(codes: Bytes, character: str) -> I64:
     """
     code = ord(character)
     if len(codes) <= _PIECE:
-        return np.flatnonzero(codes == code)
-    return np.concatenate([np.flatnonzero(codes[at : at + _PIECE] == code) + at for at in range(0, len(codes), _PIECE)])
+        return (codes == code).nonzero()[0]
+    return np.concatenate([(codes[at : at + _PIECE] == code).nonzero()[0] + at for at in range(0, len(codes), _PIECE)])
 
 
 def _aligned(word: U64, length: I64) -> U64:
