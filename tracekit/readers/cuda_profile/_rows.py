@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import field
 from decimal import Decimal, InvalidOperation
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 import orjson
@@ -41,6 +41,7 @@ _KEEP = np.array([_ALL ^ (_ALL >> (8 * n)) for n in range(9)], np.uint64)
 _FIRST = np.array([(1 << (8 * n)) - 1 for n in range(9)], np.uint64)
 
 
+@cache
 def _u(value: int) -> np.uint64:
     return np.uint64(value)
 
@@ -264,9 +265,8 @@ def places_of(codes: Bytes, character: str) -> I64:
     array([1, 3])
     """
     code = ord(character)
-    if len(codes) <= _PIECE:
-        return (codes == code).nonzero()[0]
-    return np.concatenate([(codes[at : at + _PIECE] == code).nonzero()[0] + at for at in range(0, len(codes), _PIECE)])
+    pieces = range(0, max(len(codes), 1), _PIECE)
+    return np.concatenate([(codes[at : at + _PIECE] == code).nonzero()[0] + at for at in pieces])
 
 
 def _aligned(word: U64, length: I64) -> U64:
@@ -533,9 +533,7 @@ class LogBlock:
     def nullable(self, column: str, kind: pa.DataType, rows: I64) -> Column | None:
         """Return a column with nulls, None when it has no value at all."""
         values, present = self.number(column, rows)
-        if present.all():
-            return arrow.array(values, kind)
-        return arrow.array(values, kind, mask=~present) if present.any() else None
+        return arrow.nullable(values, kind, present) if present.any() else None
 
     def text(self, column: str, rows: I64) -> DictColumn:
         """Return a text column of some rows."""
@@ -623,13 +621,15 @@ Shape = tuple[I64, dict[str, LogCells]]
 
 
 def key_value_shapes(text: LogText, starts: I64, ends: I64) -> Iterator[Shape]:
-    """Yield lines `key=[ value ] key=[ value ] ` by shape. starts, ends: shape (n,), places of the lines.
+    """Yield lines `key=[ value ] key=[ value ] ` by shape. starts, ends: shape (n,), places of all lines.
 
     Only closing brackets are searched. The keys of the shape give the places where the values begin.
     """
     closes = text.places("]")
-    first = np.searchsorted(closes, starts)
-    count = np.searchsorted(closes, ends) - first
+    stop = np.searchsorted(closes, ends)
+    first = np.zeros_like(stop)
+    first[1:] = stop[:-1]
+    count = stop - first
     for fields in np.flatnonzero(np.bincount(count))[:MOST_FIELDS].tolist():
         if not 0 < fields <= MOST_FIELDS:
             continue

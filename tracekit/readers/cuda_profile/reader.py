@@ -154,11 +154,13 @@ class Methods:
             }
             if raw is not None:
                 self._columns["raw_name"] = raw
-        chosen = arrow.array(rows)
-        return {
-            column: pa.DictionaryArray.from_arrays(texts.indices.take(chosen), texts.dictionary)
-            for column, texts in self._columns.items()
-        }
+        columns = {}
+        for column, texts in self._columns.items():
+            codes = arrow.codes(texts)[rows]
+            columns[column] = pa.DictionaryArray.from_arrays(
+                arrow.nullable(np.maximum(codes, 0), pa.int32(), codes >= 0), texts.dictionary
+            )
+        return columns
 
 
 @dataclass(slots=True)
@@ -427,6 +429,7 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
 
 def _batches(log: ProfileLog) -> Iterator[pa.RecordBatch]:
     seen = False
+    arrow.keep_memory()
     # Rows of key-value logs are long: with more of them a block, what each batch costs by itself is paid less often.
     for block in log.source.line_blocks(log.ledger, _BLOCK_BYTES):
         for part, breaks in _parts(block, log.indent):
