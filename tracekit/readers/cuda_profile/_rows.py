@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from decimal import Decimal, InvalidOperation
 from functools import cache, lru_cache
+from itertools import pairwise
 
 import numpy as np
 import orjson
@@ -616,7 +617,7 @@ _PAIR = re.compile(r"([A-Za-z_]\w*+)=\[ ?(.*?) ?\](?:\s+(?=[A-Za-z_]\w*+=\[)|\s*
 """A key with its value, up to the next key or the end of the line."""
 _KEY = re.compile(rb"([A-Za-z_][A-Za-z0-9_]*)=\[ ")
 
-Shape = tuple[I64, dict[str, LogCells]]
+Shape = tuple[I64, Mapping[str, LogCells]]
 """Numbers of the lines in their block, and the cells of each column."""
 
 
@@ -634,67 +635,84 @@ def key_value_shapes(text: LogText, starts: I64, ends: I64) -> Iterator[Shape]:
         if not 0 < fields <= MOST_FIELDS:
             continue
         rows = np.flatnonzero(count == fields)
-        # One row for each field, so that the places of a field are side by side in memory.
-        rights = np.empty((fields, len(rows)), np.int64)
+        # One row for each field, so that the places of a field are side by side in memory. A key begins two characters
+        # behind the bracket of the field before it.
+        brackets = np.empty((fields + 1, len(rows)), np.int64)
+        brackets[0] = starts[rows] - 2
         place = first[rows]
-        for at in range(fields):
-            rights[at] = closes[place]
+        for at in range(1, fields + 1):
+            brackets[at] = closes[place]
             place += 1
-        keys = np.empty_like(rights)
-        keys[0] = starts[rows]
-        keys[1:] = rights[:-1] + 2
         stops = ends[rows]
         for _ in range(SHAPES_A_BLOCK):
             if not len(rows):
                 break
-            names = _keys(text, keys[:, 0], rights[:, 0])
-            same, words = _same_shape(text, names, keys, rights, stops)
+            names = _keys(text, brackets[:, 0])
+            same, words = _same_shape(text, names, brackets, stops)
             whole = bool(same.all())
+            if whole:
+                yield rows, KeyedCells(text, names, brackets, words)
+                break
             if same[0]:
-                alike = (keys, rights) if whole else (keys[:, same], rights[:, same])
-                if not whole:
-                    words = [None if each is None else tuple(word[same] for word in each) for each in words]
-                cells = {
-                    name: LogCells(text, begin + (len(name) + 3), end - 1, some)
-                    for name, begin, end, some in zip(names, *alike, words, strict=True)
-                }
-                yield rows if whole else rows[same], cells
+                words = [None if each is None else tuple(word[same] for word in each) for each in words]
+                yield rows[same], KeyedCells(text, names, brackets[:, same], words)
             else:
                 same[:] = False
                 same[0] = True  # not a shape: this line is read by itself
-            if whole:
-                break
-            rows, keys, rights, stops = rows[~same], keys[:, ~same], rights[:, ~same], stops[~same]
+            rows, brackets, stops = rows[~same], brackets[:, ~same], stops[~same]
 
 
-def _keys(text: LogText, keys: I64, rights: I64) -> list[str]:
+def _keys(text: LogText, brackets: I64) -> list[str]:
     """Return the keys of one line, "" for other text."""
     names = []
-    for key, right in zip(keys.tolist(), rights.tolist(), strict=True):
-        match = _KEY.match(text.bytes.data, key, right)
+    for before, right in pairwise(brackets.tolist()):
+        match = _KEY.match(text.bytes.data, before + 2, right)
         names.append(match[1].decode("ascii") if match else "")
     return names if len(set(names)) == len(names) else [""]
 
 
-def _same_shape(text: LogText, names: list[str], keys: I64, rights: I64, ends: I64) -> tuple[Mask, list[Words | None]]:
+def _same_shape(text: LogText, names: list[str], brackets: I64, ends: I64) -> tuple[Mask, list[Words | None]]:
     """Return the mask of the lines with these keys in their places, blanks around values, and nothing at the end.
 
-    With it come the words of each field's cells.
+    With it come the words of each field's cells. names: [""] for none.
     """
-    same: Mask = ends - rights[-1] <= 2
+    same: Mask = ends - brackets[-1] <= 2
     data = text.bytes
     words: list[Words | None] = []
-    for at, name in enumerate(names):
+    for at, (name, before, right) in enumerate(zip(names, brackets, brackets[1:], strict=False)):
         if not name:
             same[:] = False
             break
+        length = right - before - (len(name) + 6)
         blank = min(at, 1)
-        length = rights[at] - keys[at] - (len(name) + 4)
-        here, behind = text.behind(keys[at] - blank, f"{' ' * blank}{name}=[ ".encode(), length)
+        here, behind = text.behind(before + (2 - blank), f"{' ' * blank}{name}=[ ".encode(), length)
         words.append(behind)
         same &= here
-        same &= (length >= 0) & (data[rights[at] - 1] == ord(" "))
+        same &= (length >= 0) & (data[right - 1] == ord(" "))
     return same, words
+
+
+class KeyedCells(Mapping[str, LogCells]):
+    """The cells of the fields of key-value lines of one shape. Their places are made for one field at a time.
+
+    brackets: shape (fields + 1, n), places of the closing brackets; the first ones are two before the lines.
+    """
+
+    def __init__(self, text: LogText, names: list[str], brackets: I64, words: list[Words | None]) -> None:
+        self._text, self._brackets, self._words = text, brackets, words
+        self._places = {name: at for at, name in enumerate(names)}
+
+    def __getitem__(self, name: str) -> LogCells:
+        """Return the cells of a field."""
+        at = self._places[name]
+        starts = self._brackets[at] + (len(name) + 5)
+        return LogCells(self._text, starts, self._brackets[at + 1] - 1, self._words[at])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
 
 
 def comma_shapes(text: LogText, starts: I64, ends: I64, columns: list[str]) -> Iterator[Shape]:
