@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from doors.readers import PAD, LogCells, LogText
 from doors.readers import amd_cells as amd
+from doors.readers import cuda_profile_columns as kvp
 from doors.readers import ncu_cells as ncu
 from hypothesis import given
 from hypothesis import strategies as st
@@ -98,6 +99,62 @@ def test_a_text_stands_where_python_finds_it_also_at_the_end(data: str, wanted: 
     text = LogText(data.encode())
     places = np.arange(PAD, PAD + len(data))
     assert text.same(places, wanted.encode()).tolist() == [data.startswith(wanted, at) for at in range(len(data))]
+
+
+# --- rows of key-value logs ---
+
+KEYS = (
+    "gpustarttimestamp",
+    "gpuendtimestamp",
+    "method",
+    "gputime",
+    "cputime",
+    "gridsizeX",
+    "gridsize",
+    "streamid",
+    "x",
+)
+VALUE = CELL.filter(lambda text: not text or bool(text.strip())) | st.sampled_from(
+    ["16345785d8a0110c", "2.277", "4, 2"]
+)
+KEY = st.sampled_from([*KEYS, "a_counter", "k" * 250])
+LINE = st.tuples(st.integers(0, 2), st.lists(VALUE, min_size=6, max_size=6), st.sampled_from(["", " ", "  "]))
+
+
+def block_of(lines: list[str], *, at_once: bool) -> kvp.LogBlock:
+    """Return the rows of key-value lines, those of one shape together or each by itself."""
+    block = kvp.LogBlock(len(lines), kvp.LogWords())
+    alone = set(range(len(lines)))
+    if at_once:
+        data = "\n".join(lines).encode()
+        ends = PAD + np.array([*(match.start() for match in re.finditer(b"\n", data)), len(data)])
+        starts = np.array([PAD, *(ends[:-1] + 1)])
+        for rows, cells in kvp.key_value_shapes(LogText(data, kvp.LogMemory()), starts, ends):
+            alone -= set(rows.tolist())
+            for column, some in cells.items():
+                block.add(rows, column, some)
+    for row in sorted(alone):
+        for column, text in kvp.one_line(lines[row].strip(), [], comma=False).items():
+            block.add_one(row, column, text)
+    return block
+
+
+@given(st.lists(st.lists(KEY, unique=True, min_size=1, max_size=6), min_size=3, max_size=3), st.lists(LINE, min_size=1))
+def test_key_value_rows_of_one_shape_are_read_as_each_by_itself(
+    shapes: list[list[str]], rows: list[tuple[int, list[str], str]]
+) -> None:
+    lines = [
+        " ".join(f"{key}=[ {value} ]" for key, value in zip(shapes[shape], values)) + end for shape, values, end in rows
+    ]
+    together, alone = block_of(lines, at_once=True), block_of(lines, at_once=False)
+    every = np.arange(len(lines))
+    assert (together.bad, together.odd, together.rounded) == (alone.bad, alone.odd, alone.rounded)
+    for column in together.values.keys() | alone.values.keys():
+        (values, known), (wanted, there) = (block.number(column, every) for block in (together, alone))
+        assert known.tolist() == there.tolist(), column
+        assert values[known].tolist() == wanted[known].tolist(), column
+    for column in together.texts.keys() | alone.texts.keys():
+        assert together.text(column, every).to_pylist() == alone.text(column, every).to_pylist(), column
 
 
 # --- Nsight Compute's cells, each in quotation marks ---
