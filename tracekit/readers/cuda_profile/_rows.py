@@ -215,6 +215,14 @@ class LogText:
         words = (-2, -1) if len(length) and int(length.max()) > 8 else (-2,)
         return found, tuple(np.ascontiguousarray(rows[:, at]) for at in words)
 
+    def words_of(self, places: I64, length: I64) -> Words:
+        """Return the words of cells, as `LogCells` has them. length: of the cells."""
+        if not len(length) or int(length.max()) <= 8:
+            return (self.words(places),)
+        windows = np.ndarray((len(self.bytes) - 15,), "V16", self.bytes, 0, (1,))
+        rows = windows[places].view("<u8").reshape(-1, 2)
+        return np.ascontiguousarray(rows[:, 0]), np.ascontiguousarray(rows[:, 1])
+
     def words(self, places: I64) -> U64:
         """Return the eight characters from each place on, the first in the lowest byte."""
         words: U64 = self._words[places]
@@ -715,19 +723,50 @@ class KeyedCells(Mapping[str, LogCells]):
         return len(self._places)
 
 
+class CommaCells(Mapping[str, LogCells]):
+    """The cells of comma-separated lines. Their places are made for one column at a time.
+
+    cuts: shape (columns + 1, n), places of the commas before and behind each cell, as if lines were between commas.
+    """
+
+    def __init__(self, text: LogText, columns: list[str], cuts: I64) -> None:
+        self._text, self._cuts = text, cuts
+        self._places = {column: at for at, column in enumerate(columns)}
+
+    def __getitem__(self, column: str) -> LogCells:
+        """Return the cells of a column."""
+        at = self._places[column]
+        starts, ends = self._cuts[at] + 1, self._cuts[at + 1]
+        return LogCells(self._text, starts, ends, self._text.words_of(starts, ends - starts))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
 def comma_shapes(text: LogText, starts: I64, ends: I64, columns: list[str]) -> Iterator[Shape]:
     """Yield comma-separated lines by their number of cells. A line may end early, without its last columns."""
     commas = text.places(",")
-    first, last = np.searchsorted(commas, starts), np.searchsorted(commas, ends)
+    last = np.searchsorted(commas, ends)
+    first = np.zeros_like(last)
+    first[1:] = last[:-1]
     cells = last - first + 1
     quotes = text.places('"')
-    plain = np.searchsorted(quotes, starts) == np.searchsorted(quotes, ends)
+    plain = np.ones(len(starts), np.bool_)
+    if len(quotes):
+        plain = np.searchsorted(quotes, starts) == np.searchsorted(quotes, ends)
     for count in np.flatnonzero(np.bincount(cells[plain & (cells > 1) & (cells <= len(columns))])).tolist():
         rows = np.flatnonzero(plain & (cells == count))
-        cuts = commas[first[rows][:, None] + np.arange(count - 1)]
-        begin = np.column_stack([starts[rows], cuts + 1])
-        end = np.column_stack([cuts, ends[rows]])
-        yield rows, {columns[at]: LogCells(text, begin[:, at], end[:, at]) for at in range(count)}
+        cuts = np.empty((count + 1, len(rows)), np.int64)
+        cuts[0] = starts[rows] - 1
+        place = first[rows]
+        for at in range(1, count):
+            cuts[at] = commas[place]
+            place += 1
+        cuts[count] = ends[rows]
+        yield rows, CommaCells(text, columns[:count], cuts)
 
 
 def one_line(line: str, columns: list[str], *, comma: bool) -> dict[str, str]:
