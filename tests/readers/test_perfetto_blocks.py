@@ -71,6 +71,36 @@ def test_where_blocks_end_changes_nothing(
         assert facts(read(tmp_path, *packets)) == want, (size, in_memory)
 
 
+def ended_at_once(seed: int) -> list[bytes]:
+    """Slices as rocprofv3 and the Rust crate write them, each begin with its end behind it: the next begin is older than
+    that end. A few are late, have no end, or an end with a name of another one."""
+    draw = random.Random(seed)
+    sequences = [Sequence(2 + n, (11, message((11, 9 + n)))) for n in range(2)]
+    out = []
+    at = 50
+    for _ in range(120):
+        one, name = draw.choice(sequences), draw.choice("ab")
+        at += draw.choice((0, 1, 3))
+        begin = at - (draw.randrange(40) if draw.random() < 0.05 else 0)
+        out.append(one.event(begin, BEGIN, name))
+        if draw.random() < 0.95:
+            end_name = name if draw.random() < 0.1 else draw.choice("ab") if seed % 2 and draw.random() < 0.02 else ""
+            out.append(one.event(begin + draw.choice((0, 1, 2, 9)), END, end_name))
+    return out
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_pairs_beside_those_of_other_blocks_are_the_same_pairs(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packets = ended_at_once(seed)
+    want = facts(read(tmp_path, *packets))
+    for size, in_memory in ((1, 1 << 19), (5, 1 << 19), (31, 1 << 19), (31, 20)):
+        small(monkeypatch, Limit.PACKETS_OF_A_BLOCK, size)
+        small(monkeypatch, Limit.PERFETTO_ROWS_IN_MEMORY, in_memory)
+        assert facts(read(tmp_path, *packets)) == want, (size, in_memory)
+
+
 def test_packets_are_found_by_columns_as_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(3)
     one = Sequence(3)

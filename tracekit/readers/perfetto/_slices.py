@@ -19,13 +19,15 @@ from tracekit.safety.spill import Sorter, Spill, order_of
 
 # Rows block by block, in the order of the file, with the slices that begin and end within a block.
 #
-# Of the others, narrow rows alone are sorted over the whole file. A track of which a block has an event that is older
-# than one of a block before, or in which names of begins and ends disagree, is not matched here at all.
+# Of the others, narrow rows alone are sorted over the whole file. A pair within a block holds if no other block has an
+# event of its track in between: events of a track that overlap in time with another block's are matched over the whole
+# file, and so is every event of a track in which names of begins and ends disagree. All within such a pair is pairs
+# too, so what is open around it does not depend on it.
 
 
 STORED = SCHEMA.append(pa.field("partner", pa.int32()))
 """partner: row of the begin or end in the block, -1 for none."""
-_NEVER = np.iinfo(np.int64).min
+_NEVER, _FOREVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _SHOWN = ["track", "ts", "what", "packet", "name", "category", "value", "args", "shape", "held"]
 """Columns that rows are made of once their ends are known."""
 _SAME = [name for name in LOOSE.names if name not in ("place", "args")]
@@ -43,6 +45,20 @@ class Matched:
     place: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Spans:
+    """The time that each track has in a block. tracks: that have begins or ends. first, last: their times.
+
+    first: one less where another block may have had rows of the same time before. until: what a pair must have ended
+    by, so that no later block has an event within it; known when all blocks are.
+    """
+
+    tracks: I64
+    first: I64
+    last: I64
+    until: I64
+
+
 class Blocks:
     """Takes the rows of blocks, and gives them when all were taken. More than `most_rows` are on disk.
 
@@ -58,12 +74,17 @@ class Blocks:
         self._latest_seq = -1
         self._odd = np.empty(0, np.bool_)
         self._used = np.empty(0, np.bool_)
+        self._spans: dict[int, _Spans] = {}
+        """By the place of the first row of a block."""
+        self._taken = 0
+        self._complete = False
 
     def add(self, table: pa.Table) -> None:
         """Take the rows of a block, in the order of the file."""
         partner = self._matched(table)
         self._tables.append(table.append_column(STORED.field("partner"), arrow.array(partner.astype(np.int32))))
         self._rows += table.num_rows
+        self._taken += table.num_rows
         if self._rows >= self._most:
             self._files.append(self._spill.write(self._tables, self._rows))
             self._tables, self._rows = [], 0
@@ -99,10 +120,31 @@ class Blocks:
             place += table.num_rows
 
     def _known(self, table: pa.Table, place: int) -> Matched:
+        self._complete_spans()
         partner = arrow.ints(table.column("partner"))
         apart = arrow.ints(table.column("what")) <= END
-        apart &= (partner < 0) | self._odd[arrow.ints(table.column("track"))]
+        alone = partner < 0
+        if self._odd.any():
+            alone |= self._odd[arrow.ints(table.column("track"))]
+        spans = self._spans.get(place)
+        if spans is not None and (spans.last > spans.until).any():
+            until = np.full(len(self._odd), _FOREVER)
+            until[spans.tracks] = spans.until
+            ts = arrow.ints(table.column("ts"))
+            # The end of a pair is the later one of the two; without a partner the place is that of some other row.
+            alone |= np.maximum(ts, ts[partner]) > until[arrow.ints(table.column("track"))]
+        apart &= alone
         return Matched(table, np.where(apart, -1, partner), apart, place)
+
+    def _complete_spans(self) -> None:
+        """Set `until` of all blocks."""
+        if self._complete:
+            return
+        self._complete = True
+        following = np.full(len(self._odd), _FOREVER)
+        for spans in reversed(self._spans.values()):
+            spans.until[:] = following[spans.tracks]
+            following[spans.tracks] = np.minimum(spans.until, spans.first)
 
     def _matched(self, table: pa.Table) -> I64:
         track = arrow.ints(table.column("track"))
@@ -124,14 +166,20 @@ class Blocks:
         last = np.append(first[1:], len(track)) - 1
         tracks = track[first]
         # Of rows with the same time, those of blocks that had to wait for a clock may be the first of the file.
-        self._odd[tracks] |= ts[first] < self._latest[tracks] + late
+        before = self._latest[tracks] + late
         self._latest[tracks] = np.maximum(self._latest[tracks], ts[last])
+        self._spans[self._taken] = _Spans(tracks, ts[first] - late, ts[last], np.empty(len(tracks), np.int64))
         texts = [arrow.ints(table.column(name))[rows].astype(np.int32) for name in ("name", "category")]
         for each in texts:
             each[each == self._empty] = -1  # an empty name is none, as in Perfetto's engine
         partner_place, odd = match_by_depth(what[rows] == BEGIN, track, SLICES, *texts)
         self._odd[track[odd]] = True
-        partner[rows] = np.where(partner_place >= 0, rows[partner_place], -1)
+        pairs = partner_place >= 0
+        if (ts[first] < before).any():
+            # The begin of a pair is the earlier one of the two.
+            begun = np.minimum(ts, ts[partner_place])
+            pairs &= begun >= np.repeat(before, last - first + 1)
+        partner[rows] = np.where(pairs, rows[partner_place], -1)
         return partner
 
     def _grow(self, count: int) -> None:
