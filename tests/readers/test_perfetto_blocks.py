@@ -72,8 +72,10 @@ def test_where_blocks_end_changes_nothing(
 
 
 def ended_at_once(seed: int) -> list[bytes]:
-    """Slices as rocprofv3 and the Rust crate write them, each begin with its end behind it: the next begin is older than
-    that end. A few are late, have no end, or an end with a name of another one."""
+    """Slices as rocprofv3 and the Rust crate write them: the end is behind its begin, and the next begin is older.
+
+    A few are late, have no end, or an end with a name of another one.
+    """
     draw = random.Random(seed)
     sequences = [Sequence(2 + n, (11, message((11, 9 + n)))) for n in range(2)]
     out = []

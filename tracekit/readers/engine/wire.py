@@ -169,7 +169,7 @@ class Fields:
         """Take one field of each of some messages: `walk` calls this."""
         self.steps.append((row, tag, value, at))
         first = tag[0]
-        if (tag == first).all():
+        if not tag.strides[0] or (tag == first).all():
             self._pieces.setdefault(int(first), []).append((row, value, at))
             return
         for each in _distinct_tags(tag):
@@ -208,6 +208,28 @@ class Fields:
                 found.add(number[row[mine]], tag[mine], value[mine], at[mine])
         return found
 
+    def last(self, number: int, wire: int, count: int) -> tuple[I64, Mask]:
+        """Return for each of `count` messages its last number of a field as int64, 0 for none, and whether it has one.
+
+        wire: as for `of`.
+        """
+        values, has = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+        for row, value, _ in self._pieces.get(number << 3 | wire, ()):
+            rows = _run(row)
+            values[rows] = value.view(np.int64)
+            has[rows] = True
+        return values, has
+
+    def besides(self, numbers: frozenset[int]) -> tuple[I64, I64, I64]:
+        """Return message, number and place of the fields that have none of these numbers."""
+        none = np.empty(0, np.int64)
+        found = [(none, none, none)]
+        for tag, pieces in self._pieces.items():
+            if tag >> 3 not in numbers:
+                found += [(row, np.full(len(row), tag >> 3), at) for row, _, at in pieces]
+        rows, fields, places = zip(*found, strict=True)
+        return np.concatenate(rows), np.concatenate(fields), np.concatenate(places)
+
     def of(self, number: int, wire: int) -> Picked:
         """Return the fields of one number that have the wire type that they should have.
 
@@ -220,6 +242,12 @@ class Fields:
             return Picked(*pieces[0])
         rows, values, places = zip(*pieces, strict=True)
         return Picked(np.concatenate(rows), np.concatenate(values), np.concatenate(places))
+
+
+def _run(rows: I64) -> I64 | slice:
+    """Return ascending rows, as a slice where none of them is left out: numpy copies these several times as fast."""
+    first, last = int(rows[0]), int(rows[-1])
+    return slice(first, last + 1) if last - first + 1 == len(rows) else rows
 
 
 def _distinct_tags(tags: Words) -> list[int]:
@@ -250,17 +278,11 @@ class Picked:
 
     def one_each(self, taken: Mask) -> Picked:
         """Return the last field of each message, without those of messages that are taken."""
-        _, last = np.unique(self.row[::-1], return_index=True)
-        kept = len(self.row) - 1 - last
-        kept = kept[~taken[self.row[kept]]]
+        last = np.full(len(taken), -1, np.int64)
+        last[self.row] = np.arange(len(self.row))
+        last[taken] = -1
+        kept = last[last >= 0]
         return Picked(self.row[kept], self.value[kept], self.at[kept])
-
-    def last(self, count: int, default: int = 0) -> tuple[I64, Mask]:
-        """Return for each of `count` messages the last value as int64, and whether there is one."""
-        values, has = np.full(count, default, np.int64), np.zeros(count, np.bool_)
-        values[self.row] = self.value.view(np.int64)
-        has[self.row] = True
-        return values, has
 
 
 _NOTHING = Picked(np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.int64))
@@ -304,30 +326,60 @@ def scan(view: Words, starts: I64, ends: I64) -> Fields:
 
 
 def _usual(view: Words, at: I64, end: I64) -> tuple[Words, Words, I64, I64] | None:
-    """Return tag, value, its place and the end of fields as most are, None where one is not: tags of one byte, or all
-    of two; a number or bytes; a number that ends within the eight bytes.
+    """Return tag, value, its place and the end of fields as most are, None where one is not: tags of one or two bytes;
+    a number of 64 bits; bytes, or a number, that end within the eight bytes.
+
+    Mostly all tags are one: then it is known what each field is, and the tags are one number that is seen in all rows.
     """
     word = view[at]
-    tag = word & np.uint64(0xFF)
-    if not np.bitwise_or.reduce(tag) & np.uint64(0x80):
-        width, rest, tops = 1, word >> np.uint64(8), np.uint64(0x80808080808080)
-    elif np.bitwise_and.reduce(tag) & np.uint64(0x80) and not np.bitwise_or.reduce(word) & np.uint64(0x8000):
-        width, rest, tops = 2, word >> np.uint64(16), np.uint64(0x808080808080)
-        tag = (tag & np.uint64(0x7F)) | ((word >> _ONE) & np.uint64(0x3F80))
+    every, some = int(np.bitwise_and.reduce(word)), int(np.bitwise_or.reduce(word))
+    wide = some & 0x80
+    width: int | I64 = 2 if wide else 1
+    if not (every ^ some) & (0xFFFF if wide else 0xFF):
+        if wide and some & 0x8000:
+            return None
+        number = (some & 0x7F | (some & 0x7F00) >> 1) if wide else some & 0xFF
+        tag = np.broadcast_to(np.uint64(number), len(at))
+        wire = number & 7
+        if number < 8 or wire > BYTES:
+            return None
+        if wire == FIXED64:
+            begin = at + width
+            after = begin + 8
+            return None if (after > end).any() else (tag, view[begin], begin, after)
+        kinds = None
     else:
-        return None
-    # Wire types 0 and 2 alone have neither bit.
-    if np.bitwise_or.reduce(tag) & np.uint64(0x05) or tag.min() < np.uint64(8):
-        return None
-    if not np.bitwise_or.reduce(rest) & np.uint64(0x80):
+        if not wide:
+            tag = word & np.uint64(0xFF)
+        elif every & 0x80:
+            if some & 0x8000:
+                return None
+            tag = (word & np.uint64(0x7F)) | ((word >> _ONE) & np.uint64(0x3F80))
+        else:
+            two = (word >> np.uint64(7)) & _ONE
+            if (word & (two << np.uint64(15))).any():
+                return None
+            width = two.view(np.int64) + 1
+            tag = (word & np.uint64(0x7F)) | (((word >> _ONE) & np.uint64(0x3F80)) * two)
+        # Wire types 0 and 2 alone have neither bit.
+        if int(np.bitwise_or.reduce(tag)) & 0x05 or int(tag.min()) < 8:
+            return None
+        kinds, wire = (tag >> _ONE) & _ONE, BYTES
+    rest = word >> (np.uint64(8 * width) if isinstance(width, int) else (width << 3).view(np.uint64))
+    usual = (some >> 8 * width) & 0x80 if isinstance(width, int) else int(np.bitwise_or.reduce(rest)) & 0x80
+    if not usual:
         value = rest & np.uint64(0x7F)
         begin = at + (width + 1)
     else:
-        stops = ~rest & tops
+        stops = ~rest & (_SEVEN_ENDS if isinstance(width, int) and width == 1 else _SIX_ENDS)
         if not stops.all():
             return None
         low = stops & (~stops + _ONE)
-        begin = ((low.astype(np.float64).view(np.int64) >> 52) - 1023 >> 3) + at
+        begin = low.astype(np.float64).view(np.int64)
+        begin >>= 52
+        begin -= 1023
+        begin >>= 3
+        begin += at
         begin += width + 1
         value = rest & (low | (low - _ONE))
         value &= SEVEN
@@ -336,9 +388,14 @@ def _usual(view: Words, at: I64, end: I64) -> tuple[Words, Words, I64, I64] | No
         if int(low.max()) > 1 << 15:
             for keep, above, bits in STEPS[1:]:
                 value = (value & keep) | ((value & above) >> bits)
-    is_bytes = (tag >> _ONE) & _ONE
-    after = begin + (value * is_bytes).view(np.int64)
+    after = begin
+    if wire == BYTES:
+        after = begin + (value if kinds is None else value * kinds).view(np.int64)
     return None if (after > end).any() else (tag, value, begin, after)
+
+
+_SEVEN_ENDS, _SIX_ENDS = np.uint64(0x80808080808080), np.uint64(0x808080808080)
+"""The bits of the bytes behind a tag of one byte, and of two, that say whether another byte follows."""
 
 
 def walk(view: Words, starts: I64, ends: I64, taker: FieldTaker) -> None:
@@ -406,5 +463,6 @@ def _of_any_kind(view: Words, at: I64, end: I64) -> tuple[Words, Words, I64, I64
         raw = view[at]
         value = np.where(wire == 1, raw, np.where(wire == 5, raw & np.uint64(0xFFFFFFFF), value))
         after = np.where(wire == 1, at + 8, np.where(wire == 5, at + 4, after))
+        begin = np.where(fixed, at, begin)
     damaged |= (wire == 3) | (wire == 4) | (wire > 5) | (tag < np.uint64(8)) | (after > end)
     return tag, value, begin, after, damaged

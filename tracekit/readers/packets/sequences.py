@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import field, replace
-from itertools import count
+from itertools import count, islice
 
 import numpy as np
 
@@ -32,6 +32,9 @@ _TEXTS = (
     numbers.KERNELS,
 )
 _RAW = (numbers.SOURCE_LOCATIONS, numbers.CONTEXTS, numbers.SPECIFICATIONS, numbers.COUNTER_DESCRIPTORS)
+_MOST_IID = 1 << 14
+_MOST_TOGETHER = 64
+_NO_TEXTS: I32 = np.full(1, NONE, np.int32)
 _CLEARED = 1
 NEEDS_STATE = 2
 
@@ -40,8 +43,27 @@ NEEDS_STATE = 2
 class InternedTexts:
     """Texts and messages that a sequence has defined since its state was cleared, by field and number (iid)."""
 
-    texts: dict[tuple[int, int], int] = field(default_factory=dict)
+    texts: dict[int, dict[int, int]] = field(default_factory=dict)
+    """Numbers of texts, by field, then by iid."""
     raw: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    _columns: dict[int, tuple[int, I32 | None]] = field(default_factory=dict)
+
+    def column(self, kind: int) -> I32 | None:
+        """Return the texts of a field by iid, and NONE behind the last iid; None where an iid is too large for that."""
+        texts = self.texts.get(kind, {})
+        count, column = self._columns.get(kind, (0, _NO_TEXTS))
+        if column is None or count == len(texts):
+            return column
+        # A number keeps its first definition, so what is new are the last ones of the dictionary.
+        new = np.array(list(islice(texts.items(), count, None)), np.uint64)
+        if (most := int(new[:, 0].max())) >= _MOST_IID:
+            column = None
+        else:
+            if most + 2 > len(column):
+                column = np.append(column, np.full(most + 2 - len(column), NONE, np.int32))
+            column[new[:, 0].view(np.int64)] = new[:, 1]
+        self._columns[kind] = len(texts), column
+        return column
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,12 +109,33 @@ class Stated:
 
     def texts(self, packets: I64, kind: int, iids: I64) -> I32:
         """Return the text that a number (iid) has for each of some packets, NONE where it has none."""
+        columns: list[I32] = []
+        place_of: dict[int, int] = {}
+        places = [place_of.setdefault(id(each.interned), len(place_of)) for each in self.states]
+        if len(place_of) <= _MOST_TOGETHER:
+            known_by_place = {place: each.interned for place, each in zip(places, self.states, strict=True)}
+            found = [known_by_place[place].column(kind) for place in range(len(known_by_place))]
+            columns = [each for each in found if each is not None]
+        if not columns or len(columns) < len(place_of):
+            return self._searched(packets, kind, iids)
+        unsigned = iids.view(np.uint64)
+        if len(columns) == 1:
+            single: I32 = columns[0][np.minimum(unsigned, np.uint64(len(columns[0]) - 1)).view(np.int64)]
+            return single
+        sizes = np.array([len(each) for each in columns])
+        own = np.array(places)[self.state[packets]]
+        at = np.minimum(unsigned, (sizes - 1).astype(np.uint64)[own]).view(np.int64)
+        joined: I32 = np.concatenate(columns)[(np.cumsum(sizes) - sizes)[own] + at]
+        return joined
+
+    def _searched(self, packets: I64, kind: int, iids: I64) -> I32:
+        """Return texts as `texts` does, one by one: for many states, or numbers that are no small ones."""
         states, state = distinct(self.state[packets])
         names, name = distinct(iids)
         pairs, place = (np.arange(len(names)), name) if len(states) == 1 else distinct(state * len(names) + name)
-        known = [self.states[at].interned.texts for at in states.tolist()]
+        known = [self.states[at].interned.texts.get(kind, {}) for at in states.tolist()]
         iid = [each & (1 << 64) - 1 for each in names.tolist()]
-        numbers_of_texts = [known[pair // len(iid)].get((kind, iid[pair % len(iid)]), NONE) for pair in pairs.tolist()]
+        numbers_of_texts = [known[pair // len(iid)].get(iid[pair % len(iid)], NONE) for pair in pairs.tolist()]
         return np.array(numbers_of_texts, np.int32)[place] if numbers_of_texts else np.empty(0, np.int32)
 
     def raw(self, packet: int, kind: int, iid: int) -> bytes | None:
@@ -114,8 +157,8 @@ class Sequences:
     def read(self, block: PacketBlock) -> Stated:
         """Return the state of each packet."""
         fields = block.fields
-        sequence, _ = fields.of(numbers.SEQUENCE, 0).last(block.count)
-        flags, _ = fields.of(numbers.FLAGS, 0).last(block.count)
+        sequence, _ = fields.last(numbers.SEQUENCE, 0, block.count)
+        flags, _ = fields.last(numbers.FLAGS, 0, block.count)
         ids, code = distinct(sequence)
         states = [self._now.get(one) or SequenceState(one, InternedTexts()) for one in ids.tolist()]
         cleared = flags & _CLEARED != 0
@@ -226,7 +269,7 @@ class _Messages:
             if kind in _RAW:
                 interned.raw.setdefault((kind, number), self._data[start:stop].tobytes())
             else:
-                interned.texts.setdefault((kind, number), texts.name_of(name or b""))
+                interned.texts.setdefault(kind, {}).setdefault(number, texts.name_of(name or b""))
 
     def change(self, row: int, state: SequenceState) -> SequenceState:
         """Return the state after the messages of a packet."""

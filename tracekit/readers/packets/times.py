@@ -104,15 +104,22 @@ class PacketClocks:
     def ns(self, clock: Clock, values: I64) -> I64:
         """Return times of a clock in ns of that clock, -1 for one out of range. values: in order of the file."""
         multiplier = self._multiplier.get(clock, 1)
+        least, most = (int(values.min()), int(values.max())) if len(values) else (0, 0)
         if clock not in self._last:
+            if least >= 0 and most < MAX_NS // multiplier:
+                return values * multiplier
             good = (values >= 0) & (values < MAX_NS // multiplier)
             return np.where(good, values * multiplier, -1)
         # A step that would go beyond all times stops the clock: nothing behind it is known.
         first = self._last[clock]
-        most = (MAX_NS - first) // multiplier
-        good = (values >= 0) & (values < most)
+        room = (MAX_NS - first) // multiplier
+        if len(values) and least >= 0 and most * len(values) < room:
+            sums = first + np.cumsum(values) * multiplier
+            self._last[clock] = int(sums[-1])
+            return sums
+        good = (values >= 0) & (values < room)
         total = np.cumsum(np.where(good, values, 0).astype(np.float64))
-        good &= total < most
+        good &= total < room
         good = np.logical_and.accumulate(good)
         at = first + np.cumsum(np.where(good, values, 0)) * multiplier
         if len(at):
@@ -129,8 +136,11 @@ class PacketClocks:
         good = ns >= 0
         for one, other in pairwise(path):
             from_ns, to_ns = self._snapshots(one, other)
-            place = np.maximum(np.searchsorted(from_ns, ns, "right") - 1, 0)
-            ns = to_ns[place] + (ns - from_ns[place])
+            if len(from_ns) == 1:
+                ns = ns + (to_ns[0] - from_ns[0])
+            else:
+                place = np.maximum(np.searchsorted(from_ns, ns, "right") - 1, 0)
+                ns = to_ns[place] + (ns - from_ns[place])
             good &= (ns >= 0) & (ns < MAX_NS)
             ns = np.where(good, ns, 0)
         return np.where(good, ns, -1)
@@ -210,8 +220,8 @@ class PacketTimes:
     def read(self, block: PacketBlock, stated: Stated) -> Timed:
         """Return the time of each packet."""
         count = block.count
-        ns, has = block.fields.of(TIMESTAMP, 0).last(count)
-        number, given = block.fields.of(CLOCK, 0).last(count)
+        ns, has = block.fields.last(TIMESTAMP, 0, count)
+        number, given = block.fields.last(CLOCK, 0, count)
         number = np.where(given, number & 0xFFFFFFFF, stated.of(np.arange(count), "clock", 0))
         waits = np.full(count, -1, np.int64)
         ns[(ns < 0) | (ns >= MAX_NS)] = BAD
@@ -294,11 +304,12 @@ class PacketTimes:
         """Convert the times of some packets, between which there is no snapshot."""
         if not len(rows):
             return
-        for at in np.unique(place).tolist():
-            clock = clocks[at]
-            if clock == self.clocks.main and not self.clocks.has_steps(clock):
+        order = np.argsort(place.astype(np.uint16) if len(clocks) <= 1 << 16 else place, kind="stable")
+        ends = np.cumsum(np.bincount(place, minlength=len(clocks)))
+        for clock, first, last in zip(clocks, np.append(0, ends[:-1]).tolist(), ends.tolist(), strict=True):
+            if first == last or (clock == self.clocks.main and not self.clocks.has_steps(clock)):
                 continue
-            own = rows[place == at]
+            own = rows[order[first:last]]
             values = self.clocks.ns(clock, ns[own])
             if self.clocks.knows(clock):
                 values = self.clocks.convert(clock, values)

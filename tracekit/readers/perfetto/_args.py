@@ -39,7 +39,7 @@ def read_nested(block: PacketBlock, picked_values: Picked, depth: int = 0) -> Co
     if depth > _DEPTH:
         return arrow.array(['"..."'] * count, pa.string())
     inner = scan(block.view, picked_values.at, picked_values.ends)
-    kind, _ = inner.of(_KIND, 0).last(count)
+    kind, _ = inner.last(_KIND, 0, count)
     keys, members, items = (inner.of(number, 2) for number in (_KEYS, _MEMBERS, _ITEMS))
     is_dict = (kind == _DICT) | _has(keys, count) | _has(members, count)
     is_list = ~is_dict & ((kind == _LIST) | _has(items, count))

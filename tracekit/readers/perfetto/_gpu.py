@@ -62,7 +62,7 @@ class Gpu:
         for each in _messages(block, inner.of(7, 2)):
             self._queues.update(enumerate(WireMessage(one).text(1) for one in each.each(2)))
             self._stages.update(enumerate(WireMessage(one).text(1) for one in each.each(3)))
-        duration, has = inner.of(2, 0).last(count)
+        duration, has = inner.last(2, 0, count)
         # The first packet of a driver may hold names alone.
         keep = np.flatnonzero(has & (duration >= 0) & (duration < MAX_NS))
         lost = count - len(keep)
@@ -73,15 +73,15 @@ class Gpu:
         if lost > facts:
             text = "dropped: stages of a GPU without a duration"
             self.ledger.drop("no-duration", lost - facts, where=f"packet {block.number + int(packets[0])}", text=text)
-        gpu, _ = inner.of(11, 0).last(count)
+        gpu, _ = inner.last(11, 0, count)
         track, name = np.empty(count, np.int64), np.full(count, NONE, np.int32)
         members = ArgMembers(self.texts)
         queues, stages = (_pair(inner, interned, plain, count) for interned, plain in ((13, 3), (14, 4)))
-        context, has_context = inner.of(5, 0).last(count)
+        context, has_context = inner.last(5, 0, count)
         named, kernels = inner.of(17, 2), {}
         own = dict(zip(named.row.tolist(), self.texts.codes(block.data, named).tolist(), strict=True))
         for field in (20, 19):
-            iids, there = inner.of(field, 0).last(count)
+            iids, there = inner.last(field, 0, count)
             kernels.update({row: int(iids[row]) for row in np.flatnonzero(there).tolist()})
         known: dict[tuple[int, ...], tuple[int, int, str]] = {}
         categories: list[str] = []
@@ -97,7 +97,7 @@ class Gpu:
             track[row], name[row], category = known[key]
             name[row] = own.get(row, name[row])
             if row in kernels:
-                text = stated.states[stated.state[packet]].interned.texts.get((numbers.KERNELS, kernels[row]))
+                text = stated.states[stated.state[packet]].interned.texts.get(numbers.KERNELS, {}).get(kernels[row])
                 name[row] = name[row] if text is None else text
             categories.append(category)
         members.add_same(keep, "cat", arrow.array([orjson.dumps(each).decode() for each in categories], pa.string()))
@@ -211,6 +211,6 @@ def _messages(block: PacketBlock, picked: Picked) -> list[WireMessage]:
 
 def _pair(inner: Fields, interned: int, plain: int, count: int) -> list[tuple[int, int]]:
     """Return for each stage whether a name is interned, and its number."""
-    iids, has = inner.of(interned, 0).last(count)
-    ids, _ = inner.of(plain, 0).last(count)
+    iids, has = inner.last(interned, 0, count)
+    ids, _ = inner.last(plain, 0, count)
     return list(zip(has.astype(np.int64).tolist(), np.where(has, iids, ids).tolist(), strict=True))

@@ -63,10 +63,10 @@ class Legacy:
         inner = scan(block.view, legacy.at, legacy.ends)
         count = len(legacy)
         rows = legacy.row
-        phase, _ = inner.of(2, 0).last(count)
+        phase, _ = inner.last(2, 0, count)
         untyped = what[rows] == -1
         self._take_lane(inner, count, columns, rows)
-        iids, named = inner.of(1, 0).last(count)
+        iids, named = inner.last(1, 0, count)
         plain = named & (columns["name"][rows] == NONE)
         if plain.any():
             packets = columns["packet"][rows[plain]] - block.number
@@ -86,10 +86,10 @@ class Legacy:
                 continue
             what[at] = _WHAT.get(letter, MARK) if letter else -1
             if letter == "X":
-                duration, _ = inner.of(3, 0).last(count)
+                duration, _ = inner.last(3, 0, count)
                 number[at] = self._whole(duration[in_phase])
             elif letter in _FLOW_PHASES:
-                bind, bound = inner.of(8, 0).last(count)
+                bind, bound = inner.last(8, 0, count)
                 number[at] = np.where((kind == 0) & bound, bind, identity)[in_phase]
                 arrows[at] = _FLOW_PHASES[letter]
             elif letter in _ASYNC:
@@ -158,8 +158,8 @@ class Legacy:
 
     def _take_lane(self, inner: Fields, count: int, columns: Columns, rows: I64) -> None:
         """Move events to the process and thread that they state for themselves."""
-        pid, has_pid = inner.of(18, 0).last(count)
-        tid, has_tid = inner.of(19, 0).last(count)
+        pid, has_pid = inner.last(18, 0, count)
+        tid, has_tid = inner.last(19, 0, count)
         stated = np.flatnonzero(has_pid | has_tid)
         own = columns["track"][rows[stated]].astype(np.int64)
         has = has_pid[stated] * 2 + has_tid[stated]
@@ -184,7 +184,7 @@ class Legacy:
         """Return the id of each event and its kind: 1 unscoped, 2 local to the process, 3 global, 0 for none."""
         identity, kind = np.zeros(count, np.int64), np.zeros(count, np.int64)
         for number, which in ((6, 1), (10, 2), (11, 3)):
-            values, has = inner.of(number, 0).last(count)
+            values, has = inner.last(number, 0, count)
             identity, kind = np.where(has, values, identity), np.where(has, which, kind)
         return identity, kind
 
@@ -230,8 +230,8 @@ class Legacy:
 
     def _bound(self, inner: Fields, count: int, columns: Columns, rows: I64) -> list[pa.Table]:
         """Return the ends of arrows that events have by `bind_id` and direction."""
-        direction, has = inner.of(13, 0).last(count)
-        bind, bound = inner.of(8, 0).last(count)
+        direction, has = inner.last(13, 0, count)
+        bind, bound = inner.last(8, 0, count)
         bound_rows = np.flatnonzero(has & bound & (direction > 0) & (direction < 4))
         if not len(bound_rows):
             return []
@@ -287,11 +287,11 @@ class TrackEvents:
             events = Picked(events.row[~unread], events.value[~unread], events.at[~unread])
         fields = scan(block.view, events.at, events.ends)
         packets, count = events.row, len(events)
-        kind, _ = fields.of(9, 0).last(count)
+        kind, _ = fields.last(9, 0, count)
         what = np.full(count, -1, np.int64)
         for number, meaning in _TYPES.items():
             what[kind == number] = meaning
-        deltas, absolute = (fields.of(number, 0).last(count) for number in (_DELTA_US, _ABSOLUTE_US))
+        deltas, absolute = (fields.last(number, 0, count) for number in (_DELTA_US, _ABSOLUTE_US))
         own_times = self.times.of_events(stated, packets, timed, deltas, absolute)
         columns: Columns = {
             "track": self._track(fields, stated, packets),
@@ -352,7 +352,7 @@ class TrackEvents:
     def _track(self, fields: Fields, stated: Stated, packets: I64) -> I64:
         """Return the number of each event's track."""
         count = len(packets)
-        uuid, given = fields.of(11, 0).last(count)
+        uuid, given = fields.last(11, 0, count)
         states, place = distinct(stated.state[packets])
         default = np.full(len(states), _LEGACY_TRACK, np.int64)
         for at, number in enumerate(states.tolist()):
