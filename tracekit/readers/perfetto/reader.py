@@ -40,6 +40,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -148,6 +149,45 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     return ReadResult(run, _PerfettoReading(source, options, ledger, run).batches(), ordered=False, ledgers=(ledger,))
 
 
+class _Arrows:
+    """Points of arrows, sorted by id and time.
+
+    Most of them in a trace that tracekit wrote join launches and kernels, which say so themselves. Only the last packet
+    says who wrote a trace: until then these points wait, and are not sorted.
+    """
+
+    def __init__(self, spill: Spill) -> None:
+        self._spill = spill
+        self._sorter = Sorter(spill, by_columns("number", "ts", "seq"), _CHUNK_ROWS)
+        self._made: list[pa.Table] = []
+        self._files: list[Path] = []
+
+    def add(self, table: pa.Table, *, may_be_own: bool) -> None:
+        """Take points. may_be_own: tracekit wrote the file."""
+        if not may_be_own:
+            self._sorter.add(table)
+            return
+        of_input = Own.is_arrow(table)
+        if of_input.any():
+            self._sorter.add(table.filter(arrow.array(of_input)))
+            table = table.filter(arrow.array(~of_input))
+        self._made.append(table)
+        if (rows := sum(each.num_rows for each in self._made)) >= _CHUNK_ROWS:
+            self._files.append(self._spill.write(self._made, rows))
+            self._made = []
+
+    def tables(self, *, own: bool) -> Iterator[pa.Table]:
+        """Yield the points. own: tracekit wrote the file."""
+        if not own:
+            for path in self._files:
+                for table in self._spill.read(path):
+                    self._sorter.add(table)
+            for table in self._made:
+                self._sorter.add(table)
+        self._made = []
+        yield from self._sorter.tables()
+
+
 class _PerfettoReading:
     """One reading of one file."""
 
@@ -169,7 +209,7 @@ class _PerfettoReading:
         """Yield the rows; the run has its names afterwards."""
         with closing(Spill(SCHEMA)) as spill, closing(Spill(STORED)) as stored, closing(Spill(ARROWS)) as points:
             blocks = Blocks(stored, _CHUNK_ROWS, self.texts.code(""))
-            arrows = Sorter(points, by_columns("number", "ts", "seq"), _CHUNK_ROWS)
+            arrows = _Arrows(points)
             waiting = Sorter(spill, by_columns("seq"), _CHUNK_ROWS)
             for block in self.packets.blocks():
                 for table in self._tables(block):
@@ -182,7 +222,7 @@ class _PerfettoReading:
             lanes = PerfettoLanes(self.tracks, self.texts, self.options, self.ledger, own_facts)
             try:
                 yield from self._slices(blocks, lanes)
-                yield from lanes.arrows(arrows.tables())
+                yield from lanes.arrows(arrows.tables(own=own_facts is not None))
             finally:
                 lanes.close()
             lanes.name_run()
@@ -242,13 +282,14 @@ class _PerfettoReading:
     def _count_others(self, block: PacketBlock, counted: Mask) -> None:
         """Count the packets of other types."""
         ledger = self.ledger
-        first = np.full(block.count, -1, np.int64)
-        for row, tag, _, _ in block.fields.steps:
-            number = tag.view(np.int64) >> 3
-            types = ~counted[row] & (first[row] < 0) & ~np.isin(number, list(numbers.BESIDE))
-            first[row[types]] = number[types]
-        kinds = first[first >= 0]
-        counted |= first >= 0
+        row, number, at = block.fields.besides(numbers.BESIDE)
+        others = np.flatnonzero(~counted[row])
+        row, number = row[others], number[others]
+        order = np.lexsort((at[others], row))
+        row, number = row[order], number[order]
+        first = np.flatnonzero(np.append(True, row[1:] != row[:-1])[: len(row)])
+        kinds = number[first]
+        counted[row] = True
         for kind, count in zip(*(each.tolist() for each in np.unique(kinds, return_counts=True)), strict=True):
             if kind in numbers.FACTS:
                 ledger.facts += count
@@ -263,7 +304,7 @@ class _PerfettoReading:
         seq = arrow.array(np.arange(first, self._rows))
         return arrow.with_column(table, "seq", seq)
 
-    def _sort(self, table: pa.Table, blocks: Blocks, arrows: Sorter, waiting: Sorter | None) -> None:
+    def _sort(self, table: pa.Table, blocks: Blocks, arrows: _Arrows, waiting: Sorter | None) -> None:
         """Give rows to the sorter that they belong to; drop those whose time is not known."""
         clock, ts = arrow.ints(table.column("clock")), arrow.ints(table.column("ts"))
         waits = clock >= 0
@@ -286,10 +327,11 @@ class _PerfettoReading:
         self._first_ns = least if self._first_ns is None else min(least, self._first_ns)
         flows = arrow.ints(table.column("what")) == FLOW
         if flows.all():
-            arrows.add(table.select(ARROWS.names))
+            arrows.add(table.select(ARROWS.names), may_be_own=self.times.from_zero)
             return
         if flows.any():
-            arrows.add(table.select(ARROWS.names).filter(arrow.array(flows)))
+            points = table.select(ARROWS.names).filter(arrow.array(flows))
+            arrows.add(points, may_be_own=self.times.from_zero)
             table = table.filter(arrow.array(~flows))
         blocks.add(table)
 
