@@ -67,7 +67,10 @@ class Limit(Enum):
     PENDING_LAUNCHES = ("tracekit.inputs.steps.PENDING_LAUNCHES",)
     PERFETTO_BATCH_ROWS = ("tracekit.writers.perfetto.trace.BATCH_ROWS",)
     PERFETTO_CHUNK_BYTES = ("tracekit.writers.perfetto._packets.CHUNK_BYTES",)
-    PERFETTO_ROWS_IN_MEMORY = ("tracekit.readers.perfetto.reader._CHUNK_ROWS",)
+    PERFETTO_ROWS_IN_MEMORY = (
+        "tracekit.readers.perfetto.reader._CHUNK_ROWS",
+        "tracekit.readers.perfetto.reader._KEPT_ROWS",
+    )
     PERFETTO_SLICE_ROWS = (
         "tracekit.readers.packets.rows.PIECE_ROWS",
         "tracekit.readers.perfetto._lanes.PIECE_ROWS",

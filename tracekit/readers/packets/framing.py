@@ -58,8 +58,8 @@ class Packets:
 
     def blocks(self) -> Iterator[PacketBlock]:
         """Yield the packets. Raises: ParseError for a file that begins with none."""
-        for data, starts, ends, at in self._framed():
-            block = self._block(data, starts, ends, f"byte {at}")
+        for values, starts, ends, at in self._framed():
+            block = self._block(values, starts, ends, f"byte {at}")
             if (packed := _packed(block)) is None:
                 yield block
                 continue
@@ -67,17 +67,16 @@ class Packets:
                 first, last, end = frame(inner)
                 self._damage(inner, end, block.where)
                 if len(first):
-                    yield self._block(inner, first, last, block.where)
+                    yield self._block(padded(inner), first, last, block.where)
 
-    def _block(self, data: bytes, starts: I64, ends: I64, where: str) -> PacketBlock:
-        values = padded(data)
+    def _block(self, values: Bytes, starts: I64, ends: I64, where: str) -> PacketBlock:
         view = words_of(values)
         number = self._ledger.read + 1
         self._ledger.read += len(starts)
         return PacketBlock(values, view, scan(view, starts, ends), starts, ends, number, where)
 
-    def _framed(self) -> Iterator[tuple[bytes, I64, I64, int]]:
-        """Yield bytes with the packets in them, and the byte of the file that they begin at."""
+    def _framed(self) -> Iterator[tuple[Bytes, I64, I64, int]]:
+        """Yield `padded` bytes with the packets in them, and the byte of the file that they begin at."""
         rest, at, skip = b"", 0, 0
         for chunk in self._source.chunks(self._ledger, BLOCK_BYTES):
             if skip:
@@ -85,9 +84,10 @@ class Packets:
                 skip, chunk, at = skip - step, chunk[step:], at + step
             data = rest + chunk if rest else chunk
             starts, ends, end = frame(data)
+            values = padded(data)
             for first in range(0, len(starts), _MOST_PACKETS):
                 part = slice(first, first + _MOST_PACKETS)
-                yield data, starts[part], ends[part], at
+                yield values, starts[part], ends[part], at
             rest, at = data[end:], at + end
             if rest and (reason := _no_packet(rest)):
                 if not at:

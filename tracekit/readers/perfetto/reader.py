@@ -40,7 +40,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -137,7 +136,9 @@ def _fields(data: bytes, place: int, end: int, *, whole: bool) -> set[int] | Non
 
 
 _CHUNK_ROWS = 1 << 19
-"""Rows that wait in memory for the end of the file; more are on disk."""
+"""Rows that wait in memory for their clock or their end; more are on disk. Few do."""
+_KEPT_ROWS = 1 << 18
+"""All other rows that wait in memory for the end of the file; more are on disk."""
 _EPOCH_NS = 10**18
 """Times without a clock from September 2001 on are Unix time."""
 _MOST_NAMED = 8
@@ -147,45 +148,6 @@ def read(source: Source, options: ReadOptions, ledger: Ledger) -> ReadResult:
     """Return the events. Raises: ParseError for a file that begins with no packet."""
     run = Run(sources=[SourceFacts(source.name, "perfetto", facts={"tool": "Perfetto"})])
     return ReadResult(run, _PerfettoReading(source, options, ledger, run).batches(), ordered=False, ledgers=(ledger,))
-
-
-class _Arrows:
-    """Points of arrows, sorted by id and time.
-
-    Most of them in a trace that tracekit wrote join launches and kernels, which say so themselves. Only the last packet
-    says who wrote a trace: until then these points wait, and are not sorted.
-    """
-
-    def __init__(self, spill: Spill) -> None:
-        self._spill = spill
-        self._sorter = Sorter(spill, by_columns("number", "ts", "seq"), _CHUNK_ROWS)
-        self._made: list[pa.Table] = []
-        self._files: list[Path] = []
-
-    def add(self, table: pa.Table, *, may_be_own: bool) -> None:
-        """Take points. may_be_own: tracekit wrote the file."""
-        if not may_be_own:
-            self._sorter.add(table)
-            return
-        of_input = Own.is_arrow(table)
-        if of_input.any():
-            self._sorter.add(table.filter(arrow.array(of_input)))
-            table = table.filter(arrow.array(~of_input))
-        self._made.append(table)
-        if (rows := sum(each.num_rows for each in self._made)) >= _CHUNK_ROWS:
-            self._files.append(self._spill.write(self._made, rows))
-            self._made = []
-
-    def tables(self, *, own: bool) -> Iterator[pa.Table]:
-        """Yield the points. own: tracekit wrote the file."""
-        if not own:
-            for path in self._files:
-                for table in self._spill.read(path):
-                    self._sorter.add(table)
-            for table in self._made:
-                self._sorter.add(table)
-        self._made = []
-        yield from self._sorter.tables()
 
 
 class _PerfettoReading:
@@ -208,8 +170,8 @@ class _PerfettoReading:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows; the run has its names afterwards."""
         with closing(Spill(SCHEMA)) as spill, closing(Spill(STORED)) as stored, closing(Spill(ARROWS)) as points:
-            blocks = Blocks(stored, _CHUNK_ROWS, self.texts.code(""))
-            arrows = _Arrows(points)
+            blocks = Blocks(stored, _KEPT_ROWS, self.texts.code(""))
+            arrows = Sorter(points, by_columns("number", "ts", "seq"), _KEPT_ROWS)
             waiting = Sorter(spill, by_columns("seq"), _CHUNK_ROWS)
             for block in self.packets.blocks():
                 for table in self._tables(block):
@@ -222,7 +184,7 @@ class _PerfettoReading:
             lanes = PerfettoLanes(self.tracks, self.texts, self.options, self.ledger, own_facts)
             try:
                 yield from self._slices(blocks, lanes)
-                yield from lanes.arrows(arrows.tables(own=own_facts is not None))
+                yield from lanes.arrows(arrows.tables())
             finally:
                 lanes.close()
             lanes.name_run()
@@ -304,7 +266,7 @@ class _PerfettoReading:
         seq = arrow.array(np.arange(first, self._rows))
         return arrow.with_column(table, "seq", seq)
 
-    def _sort(self, table: pa.Table, blocks: Blocks, arrows: _Arrows, waiting: Sorter | None) -> None:
+    def _sort(self, table: pa.Table, blocks: Blocks, arrows: Sorter, waiting: Sorter | None) -> None:
         """Give rows to the sorter that they belong to; drop those whose time is not known."""
         clock, ts = arrow.ints(table.column("clock")), arrow.ints(table.column("ts"))
         waits = clock >= 0
@@ -327,11 +289,10 @@ class _PerfettoReading:
         self._first_ns = least if self._first_ns is None else min(least, self._first_ns)
         flows = arrow.ints(table.column("what")) == FLOW
         if flows.all():
-            arrows.add(table.select(ARROWS.names), may_be_own=self.times.from_zero)
+            arrows.add(table.select(ARROWS.names))
             return
         if flows.any():
-            points = table.select(ARROWS.names).filter(arrow.array(flows))
-            arrows.add(points, may_be_own=self.times.from_zero)
+            arrows.add(table.select(ARROWS.names).filter(arrow.array(flows)))
             table = table.filter(arrow.array(~flows))
         blocks.add(table)
 
