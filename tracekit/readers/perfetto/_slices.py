@@ -46,7 +46,7 @@ class Matched:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Spans:
+class _TrackTimes:
     """The time that each track has in a block. tracks: that have begins or ends. first, last: their times.
 
     first: one less where another block may have had rows of the same time before. until: what a pair must have ended
@@ -74,7 +74,7 @@ class Blocks:
         self._latest_seq = -1
         self._odd = np.empty(0, np.bool_)
         self._used = np.empty(0, np.bool_)
-        self._spans: dict[int, _Spans] = {}
+        self._spans: dict[int, _TrackTimes] = {}
         """By the place of the first row of a block."""
         self._taken = 0
         self._complete = False
@@ -168,7 +168,7 @@ class Blocks:
         # Of rows with the same time, those of blocks that had to wait for a clock may be the first of the file.
         before = self._latest[tracks] + late
         self._latest[tracks] = np.maximum(self._latest[tracks], ts[last])
-        self._spans[self._taken] = _Spans(tracks, ts[first] - late, ts[last], np.empty(len(tracks), np.int64))
+        self._spans[self._taken] = _TrackTimes(tracks, ts[first] - late, ts[last], np.empty(len(tracks), np.int64))
         texts = [arrow.ints(table.column(name))[rows].astype(np.int32) for name in ("name", "category")]
         for each in texts:
             each[each == self._empty] = -1  # an empty name is none, as in Perfetto's engine
