@@ -103,21 +103,25 @@ def test_the_version_loads_one_command() -> None:
     assert not loaded & {"pyarrow", "numpy", "concurrent.futures", "tracekit.cli.summary", "tracekit.cli.batch"}
 
 
+def test_the_short_list_of_formats_loads_no_data_library_and_no_view() -> None:
+    loaded = loaded_by("formats")
+    assert not loaded & {*HEAVY[:4], "msgspec", "sqlite3", "tracekit.pipeline", "tracekit.conversion"}
+    assert not parts(loaded, "views", "index", "analysis", "inputs", "render", "model.schema", "model.trace")
+
+
 def test_declarations_load_no_functions_of_arrow() -> None:
-    assert not loaded_by("formats") & {"pyarrow.compute", "pandas"}
+    assert not loaded_by("formats", "-v") & {"pyarrow.compute", "pandas"}
 
 
 def test_one_input_loads_nothing_that_aligns_the_clocks_of_several() -> None:
     assert "tracekit.analysis.clocks.matched_collectives" not in loaded_by("inspect", str(CSV))
 
 
-def test_a_command_loads_no_pandas() -> None:
-    statement = (
-        "import contextlib, io\nfrom tracekit.cli import app\n"
-        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n    app(['formats'])"
-    )
-    assert "pyarrow" in loaded_after(statement)
-    assert "pandas" not in loaded_after(statement)
+@pytest.mark.parametrize("words", [("formats", "-v"), ("formats", "--format", "json"), ("inspect", str(CSV))])
+def test_a_command_loads_no_pandas(words: tuple[str, ...]) -> None:
+    loaded = loaded_by(*words)
+    assert "pyarrow" in loaded
+    assert "pandas" not in loaded
 
 
 _MEMORY = {"ARROW_DEFAULT_MEMORY_POOL", "GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"}

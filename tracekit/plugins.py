@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["GROUPS", "Declared", "Place", "PluginWarning", "Registry", "home_of", "installed", "plugins"]
+__all__ = ["GROUPS", "Declared", "Place", "PluginWarning", "Registry", "has_plugins", "home_of", "installed", "plugins"]
 
 GROUPS = ("tracekit.readers", "tracekit.views", "tracekit.writers", "tracekit.compat")
 """The groups of entry points."""
@@ -166,6 +166,11 @@ def installed() -> list[str]:
     """Return a line for each entry point of these groups: group, name, value, and the version of its package."""
     found = ((group, entry) for group, entries in _installed().items() for entry in entries)
     return [f"{group} {e.name} {e.value} {e.dist.version if e.dist else ''}" for group, e in found]
+
+
+def has_plugins(*groups: str) -> bool:
+    """Return whether other packages offer a declaration in one of these groups; none is imported for it."""
+    return any(_installed()[group] for group in groups)
 
 
 @cache

@@ -12,6 +12,8 @@ from typer.core import TyperGroup
 
 from tracekit import compat
 from tracekit.cli import app
+from tracekit.cli.formats import MOST_KEYS
+from tracekit.cli.titles import COMPAT_TITLES, VIEW_TITLES, Title
 from tracekit.formats import READERS
 from tracekit.model.schema import KINDS
 from tracekit.views import VIEWS
@@ -32,6 +34,18 @@ def completed(command: str, option: str, begun: str = "") -> set[str]:
     found = group.commands[command]
     (param,) = [param for param in found.params if option in param.opts]
     return {item.value for item in param.shell_complete(found.context_class(found), begun)}
+
+
+def test_the_tables_of_titles_say_what_the_declarations_say() -> None:
+    """A view that was added, renamed or given options needs its line in `tracekit/cli/titles.py`: the difference."""
+    compats = [compat.load(name) for name in compat.COMPATS]
+    views = [*(VIEWS[name] for name in VIEWS), *(own for each in compats if (own := each.view(each.name)) is not None)]
+    declared = []
+    for view in views:
+        keys = tuple(spec.key for spec in view.options)
+        declared.append(Title(view.name, view.title, keys if len(keys) <= MOST_KEYS else len(keys)))
+    assert list(VIEW_TITLES) == declared
+    assert [Title(each.name, each.title) for each in compats] == list(COMPAT_TITLES)
 
 
 def test_completion_knows_every_name() -> None:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 _READ_NOTHING = ("formats", "demo", "config", "record")
 """Commands that take no limits."""
+_WITHOUT_DATA = ("formats", "record")
+"""Commands that do without the libraries for data, or load them where they need them."""
 _LIMITED: Mapping[str, LimitedWork] = {"batch": "run", "mcp": "question"}
 """What the limits on memory and time are for, where that is not the command."""
 COMMAND_GROUPS: dict[str, tuple[str, ...]] = {
@@ -164,7 +166,7 @@ def commands(names: Iterable[str]) -> typer.Typer:
             examples = getattr(command, "example", None)
             panel = group_of[name]
             add = made.command(name, cls=HelpCommand, epilog=examples, rich_help_panel=panel, context_settings=settings)
-            add(runnable(command, limits))
+            add(runnable(command, limits, reads=name not in _WITHOUT_DATA))
     return made
 
 

@@ -367,8 +367,10 @@ class ReadArguments:
         )
 
 
-def runnable(command: Callable[..., None], limits: Sequence[inspect.Parameter] = ()) -> Callable[..., None]:
-    """Return what typer calls for a command.
+def runnable(
+    command: Callable[..., None], limits: Sequence[inspect.Parameter] = (), *, reads: bool = True
+) -> Callable[..., None]:
+    """Return what typer calls for a command. reads: it needs the libraries for data, which are prepared before it.
 
     Its parameter `reading: Reading` is replaced by Reading's fields, and -q, -v and options of limits are added, which
     hold while the command runs. Errors become one sentence, a hint and an exit code.
@@ -382,9 +384,9 @@ def runnable(command: Callable[..., None], limits: Sequence[inspect.Parameter] =
     @functools.wraps(command)
     def run(**words: typing.Any) -> None:
         try:
-            from tracekit.cli.process import prepare_libraries
+            from tracekit.cli.process import prepare_libraries, prepare_memory
 
-            prepare_libraries()
+            (prepare_libraries if reads else prepare_memory)()
             given = {name: value for name, value in words.items() if name not in added}
             if takes_reading:
                 given["reading"] = make(**{name: given.pop(name) for name in of_reading})

@@ -11,11 +11,14 @@ import typer
 
 from tracekit.cli import _common
 from tracekit.cli._common import OUTPUT, example
+from tracekit.cli.process import prepare_libraries
 from tracekit.cli.process.terminal import output_width, paged, show
 from tracekit.cli.process.verbosity import Verbosity, verbosity
+from tracekit.cli.titles import COMPAT_TITLES, VIEW_TITLES
 from tracekit.errors import UsageError
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import plural
+from tracekit.plugins import has_plugins
 
 if TYPE_CHECKING:
     from tracekit.options import OptionSpec
@@ -33,13 +36,23 @@ WIDTH, MOST_WIDTH = 80, 100
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """One format, target, view or compat. facts: what JSON has besides name and title."""
+    """One format, target, view or compat. facts: what JSON has besides name and title.
+
+    keys: of an entry of the tables of titles, the keys of its options, or their number; else those of `options`.
+    """
 
     name: str
     title: str
     facts: dict[str, object]
     options: tuple[OptionSpec[object], ...] = ()
     columns: tuple[tuple[str, str, str], ...] = field(default=())
+    keys: tuple[str, ...] | int = ()
+
+    def few_keys(self) -> str:
+        """Return the keys of the options, or how many they are; "" for none."""
+        keys = self.keys or tuple(spec.key for spec in self.options)
+        many = keys if isinstance(keys, int) else len(keys)
+        return ", ".join(keys) if not isinstance(keys, int) and many <= MOST_KEYS else plural(many, "option")
 
     def has(self, word: str) -> bool:
         """Return whether a word is part of the name, the title, a suffix or the key of an option."""
@@ -90,11 +103,10 @@ def formats(
 
     A WORD or -v lists also suffixes, values of options, and the columns of views, which are the words of --sort.
     """
-    from tracekit import pipeline
-
     if format_ not in ("text", "json"):
         raise UsageError(f"--format {format_}: no such form", hint="one of: text, json")
-    groups = {"views": [_view(pipeline.view_named(view))]} if view else _groups()
+    whole = bool(words or view) or verbosity() is Verbosity.VERBOSE
+    groups = _one_view(view) if view else _groups(titles=not whole and format_ == "text")
     if words:
         every = {part for entries in groups.values() for each in entries for part in (each.name, *each.name.split("-"))}
         groups = {title: [e for e in entries if any(map(e.has, words))] for title, entries in groups.items()}
@@ -109,17 +121,21 @@ def formats(
         _print_json(groups)
         return
     with paged():
-        _print_text(groups, whole=bool(words or view) or verbosity() is Verbosity.VERBOSE, meanings=bool(view))
+        _print_text(groups, whole=whole, meanings=bool(view))
 
 
-def _groups() -> dict[str, list[_Listed]]:
+def _one_view(name: str) -> dict[str, list[_Listed]]:
+    prepare_libraries()
     from tracekit import pipeline
+
+    return {"views": [_view(pipeline.view_named(name))]}
+
+
+def _groups(*, titles: bool = False) -> dict[str, list[_Listed]]:
+    """Return all entries. titles: views and compats have only what the short list shows, unless plugins have some."""
     from tracekit.formats import READERS
-    from tracekit.views import VIEWS
     from tracekit.writers import WRITERS
 
-    upstreams = pipeline.every_compat()
-    own_views = (own for compat in upstreams if (own := compat.view(compat.name)) is not None)
     return {
         "formats": [
             _Listed(
@@ -134,6 +150,25 @@ def _groups() -> dict[str, list[_Listed]]:
             _Listed(writer.name, writer.title, {"holds": _tables(writer.holds), "suffixes": list(writer.suffixes)})
             for writer in sorted(WRITERS.values(), key=lambda each: each.name)
         ],
+        **(_titles() if titles and not has_plugins("tracekit.views", "tracekit.compat") else _views_and_compats()),
+    }
+
+
+def _titles() -> dict[str, list[_Listed]]:
+    return {
+        "views": [_Listed(each.name, each.title, {}, keys=each.options) for each in VIEW_TITLES],
+        "compats": [_Listed(each.name, each.title, {}) for each in COMPAT_TITLES],
+    }
+
+
+def _views_and_compats() -> dict[str, list[_Listed]]:
+    prepare_libraries()
+    from tracekit import pipeline
+    from tracekit.views import VIEWS
+
+    upstreams = pipeline.every_compat()
+    own_views = (own for compat in upstreams if (own := compat.view(compat.name)) is not None)
+    return {
         "views": [_view(each) for each in (*VIEWS.values(), *own_views)],
         "compats": [
             _Listed(compat.name, compat.title, {"views": [each.name for each in compat.views]}) for compat in upstreams
@@ -183,9 +218,8 @@ def _lines(group: str, entry: _Listed, *, whole: bool, meanings: bool) -> Iterat
 
     holds = entry.facts.get("produces")
     tables = f"; {' and '.join(map(str, holds))}" if isinstance(holds, list) and holds != ["events"] else ""
-    words = [spec.key for spec in entry.options]
-    few = ", ".join(words) if len(words) <= MOST_KEYS else plural(len(words), "option")
-    keys = f" [{few}]" if words and not whole else ""
+    few = entry.few_keys()
+    keys = f" [{few}]" if few and not whole else ""
     suffixes = entry.facts.get("suffixes")
     names = " ".join(map(str, suffixes)) if isinstance(suffixes, list) else ""
     # A target is chosen by its suffix, so it is in the short listing too.
