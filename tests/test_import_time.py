@@ -113,6 +113,17 @@ def test_declarations_load_no_functions_of_arrow() -> None:
     assert not loaded_by("formats", "-v") & {"pyarrow.compute", "pandas"}
 
 
+def test_one_input_without_args_loads_no_parser_of_json_and_no_hashes() -> None:
+    words = ["tracekit", "inspect", str(CSV)]
+    loaded = loaded_after(
+        f"import sys, os\nsys.argv, sys.stdout = {words!r}, open(os.devnull, 'w')\nfrom tracekit.cli import main\n"
+        "try: main()\nexcept SystemExit: sys.stdout = sys.__stdout__"
+    )
+    assert "tracekit.readers.nvprof._read" in loaded
+    assert not loaded & {"msgspec", "hashlib", "tracekit.model.args_parser"}
+    assert not parts(loaded, "views", "render", "compat", "pipeline", "model.report")
+
+
 def test_one_input_loads_nothing_that_aligns_the_clocks_of_several() -> None:
     assert "tracekit.analysis.clocks.matched_collectives" not in loaded_by("inspect", str(CSV))
 

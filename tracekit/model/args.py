@@ -13,17 +13,12 @@ to ask it for many keys. A row whose `args` are null, broken, or not an object h
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from functools import lru_cache
-from operator import attrgetter
 from typing import TypeVar
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
-import orjson
 import pyarrow as pa
 
 from tracekit.model import arrow
@@ -35,7 +30,6 @@ _INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})(?:\\u([dD][c-fC-F][0-9a-fA-F]{2}))?|.)", re.DOTALL)
 """Any escape, so that a backslash which is escaped itself begins none; of a pair of surrogates the second one too."""
 _LIMIT = 1 << 63
-_ABSENT = msgspec.UNSET
 
 T = TypeVar("T", int, float, bool)
 G = TypeVar("G", bound=np.generic)
@@ -99,6 +93,8 @@ def with_member(args: str | None, key: str, value: int) -> str:
     """
     text = (args or "{}").rstrip()
     if text[:1] != "{" or text[-1:] != "}":
+        import orjson
+
         text = orjson.dumps({"args_text": args}).decode()
     head = text[:-1].rstrip()
     return f'{head}{"" if head == "{" else ","}"{key}":{value}}}'
@@ -157,10 +153,12 @@ def _members(texts: Column, keys: tuple[str, ...]) -> tuple[I64, list[object]]:
     codes = np.full(len(texts), -1, np.int64)
     if not rows.size:
         return codes, []
-    found = _parsed(texts if rows.size == len(texts) else arrow.take(texts, rows), keys)
-    there = np.array([member is not _ABSENT for member in found], np.bool_)
+    from tracekit.model.args_parser import ABSENT, parsed
+
+    found = parsed(texts if rows.size == len(texts) else arrow.take(texts, rows), keys)
+    there = np.array([member is not ABSENT for member in found], np.bool_)
     codes[rows] = np.where(there, np.cumsum(there) - 1, -1)
-    return codes, [member for member in found if member is not _ABSENT]
+    return codes, [member for member in found if member is not ABSENT]
 
 
 def _by_row(codes: I64, known: list[T | None], absent: T, dtype: type[G]) -> tuple[npt.NDArray[G], Mask]:
@@ -188,49 +186,6 @@ def _float(member: object) -> float | None:
 def _whole(text: str) -> str:
     """Return a text that UTF-8 can hold: half a character (a lone surrogate) becomes its escape."""
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-@lru_cache(maxsize=64)
-def _decoder(keys: tuple[str, ...]) -> msgspec.json.Decoder[msgspec.Struct]:
-    names = [f"key_{i}" for i in range(len(keys))]
-    fields: list[tuple[str, type, object]] = [(name, object, _ABSENT) for name in names]
-    member = msgspec.defstruct("Members", fields, rename=dict(zip(names, keys, strict=True)), gc=False)
-    return msgspec.json.Decoder(member)
-
-
-def _parsed(distinct: Column, keys: tuple[str, ...]) -> list[object]:
-    """Return the member of each text, _ABSENT for none."""
-    decoder = _decoder(keys)
-    large = pa.large_string()
-    lines = pc.binary_join_element_wise(pc.cast(distinct, large), pa.scalar("\n", large), pa.scalar("", large))
-    offsets, data = arrow.text_parts(lines)
-    block = data[offsets[0] : offsets[-1]].tobytes()
-    # Where each text is one line, the parser reads them in one go.
-    if block.count(b"\n") == len(distinct):
-        try:
-            objects = decoder.decode_lines(block)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            objects = []
-        if len(objects) == len(distinct):
-            return list(map(attrgetter("key_0") if len(keys) == 1 else _first, objects))
-    return [_parsed_alone(text, keys) for text in arrow.texts(distinct)]
-
-
-def _first(members: msgspec.Struct) -> object:
-    return next((m for m in msgspec.structs.astuple(members) if m is not _ABSENT), _ABSENT)
-
-
-def _parsed_alone(text: str, keys: tuple[str, ...]) -> object:
-    """Return the member of one text; Python's parser takes what others refuse (NaN, half characters, long numbers)."""
-    try:
-        return _first(_decoder(keys).decode(text))
-    except (msgspec.DecodeError, RecursionError):
-        pass
-    try:
-        members = json.loads(text)
-    except (ValueError, RecursionError):
-        return _ABSENT
-    return next((members[key] for key in keys if key in members), _ABSENT) if isinstance(members, dict) else _ABSENT
 
 
 def items_of(value: object) -> list[object]:

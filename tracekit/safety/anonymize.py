@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import os
 import re
@@ -233,7 +232,9 @@ class Anonymizer:
     """Replaces private texts by tokens. key: any text, "" draws one. names: also the names of all events."""
 
     def __init__(self, key: str = "", *, names: bool = False) -> None:
-        self._key = hashlib.blake2b(key.encode("utf-8", "surrogateescape") if key else os.urandom(32)).digest()
+        from hashlib import blake2b  # loads OpenSSL, for which most commands have no use
+
+        self._key = blake2b(key.encode("utf-8", "surrogateescape") if key else os.urandom(32)).digest()
         self.names = names
         self._words: dict[str, str] = {}
         self._pattern = re.compile("")
@@ -256,7 +257,9 @@ class Anonymizer:
         if not text.strip() or text == MASK or _TOKEN.fullmatch(text):
             return text
         data = f"{kind}\0{text}".encode("utf-8", "replace")
-        digest = hashlib.blake2b(data, key=self._key, digest_size=DIGITS // 2).hexdigest()
+        from hashlib import blake2b
+
+        digest = blake2b(data, key=self._key, digest_size=DIGITS // 2).hexdigest()
         seen = self._replaced.setdefault(kind, set())
         if len(seen) < MOST_COUNTED:
             seen.add(digest)
