@@ -199,12 +199,12 @@ def _quick(written: type) -> type | None:
 def _absent() -> object:
     """Return the default that signatures show for a value that is made anew each time."""
 
-    class Example:
+    class FieldMadeAnew:
         """A field with such a value."""
 
         values: list[int] = field(default_factory=list)
 
-    init: Callable[..., None] = dataclasses.dataclass(Example).__init__
+    init: Callable[..., None] = dataclasses.dataclass(FieldMadeAnew).__init__
     defaults: tuple[object, ...] = getattr(init, "__defaults__", ()) or ()
     return defaults[0]
 
