@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from analysis.plain_covers import plain_covers
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tracekit.analysis.covered import Covers, covers
+from tracekit.analysis.covered import Covers, CoverSearch, covers
 
 
 def found(rows: list[tuple[int, int]], lanes: object = None, names: object = None, launches: object = None) -> Covers:
@@ -98,6 +103,41 @@ def test_it_is_the_same_as_a_loop_over_all_pairs() -> None:
         got = found(rows, lanes=lane)
         assert got.rows.tolist() == ([order.tolist().index(long)] if within >= 2 else [])
         assert got.counts.tolist() == ([within] if within >= 2 else [])
+
+
+@given(st.data())
+def test_wherever_parts_are_cut_the_same_is_found_as_in_whole_columns(data: st.DataObject) -> None:
+    """Lanes that are in order but for some long ranges and rows out of place; times that were rounded or not."""
+    random = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
+    lanes, size = int(random.choice([1, 2, 12])), int(random.integers(1, 400))
+    unit = int(random.choice([1, 1, 10, 1000, 100_000]))
+    lane = random.integers(lanes, size=size)
+    gaps = random.integers(1, 30, size=size)
+    starts = (np.cumsum(gaps) + int(random.choice([0, 101, -300, 10**15]))) * unit
+    lengths = random.integers(0, 1 + np.int64(data.draw(st.sampled_from([2, 10, 40]))), size=size) * unit
+    for row in random.integers(size, size=int(random.integers(0, 6))).tolist():
+        lengths[row] = int(random.integers(1, 4000)) * unit
+    for row in random.integers(size, size=int(random.integers(0, 5))).tolist():
+        starts[row] -= int(random.integers(1, 500)) * unit
+    if data.draw(st.booleans()):
+        order = random.permutation(size)
+        lane, starts, lengths = lane[order], starts[order], lengths[order]
+    names = random.integers(int(random.choice([1, 5, 300])), size=size)
+    launches = np.where(random.random(size) < 0.5, -1, random.integers(size, size=size))
+    groups = lane % 3
+    wanted = data.draw(st.sets(st.integers(0, 2)))
+    cuts = [0, *sorted(random.integers(size, size=int(random.integers(0, 8))).tolist()), size]
+    search = CoverSearch()
+    for begin, end in pairwise(cuts):
+        columns = (column[begin:end] for column in (lane, starts, lengths, names, launches, groups))
+        search.take(*columns)
+    got = search.covers(wanted)
+    known = np.flatnonzero(np.isin(groups, list(wanted)))
+    expected = plain_covers(*(column[known] for column in (lane, starts, lengths, names, launches)))
+    assert (got.rows.tolist(), got.counts.tolist()) == (known[expected.rows].tolist(), expected.counts.tolist())
+    assert [each.tolist() for each in search.at(got.rows)[:3]] == [
+        column[got.rows].tolist() for column in (lane, starts, lengths)
+    ]
 
 
 def test_nothing_is_found_in_nothing() -> None:

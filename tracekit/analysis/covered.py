@@ -6,15 +6,17 @@ or run side by side show that many times, and nothing is found on them.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 import numpy as np
 
-from tracekit.analysis.segments import order_by_lane, run_starts
+from tracekit.analysis.packed import Packed
+from tracekit.analysis.segments import INT64_MAX, order_by_lane, run_starts
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model.arrow import I64, Codes, Mask, Rows
+from tracekit.model.arrow import I32, I64, Codes, Mask, Rows
 
-__all__ = ["Covers", "covers"]
+__all__ = ["CoverSearch", "Covers", "covers"]
 
 LEAST = 2
 """Whole later ranges that a range lasts over: one alone may be due to rounded times or to launches that overlap."""
@@ -23,9 +25,10 @@ FEW, SHARE = 2, 0.05
 HABIT = 4
 """A name whose calls all last over others, so often, is that of a frame: a graph, a step."""
 _ROUNDS = 8
-_AT_ONCE = 1 << 16
 _DECIDES = 20
 """Starts of equal length that show how far times were rounded."""
+_LENGTHS = 20
+_FEW_RUNS = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,55 +42,234 @@ class Covers:
 def covers(lanes: Rows, starts: I64, durations: Rows, names: Codes, launches: Codes) -> Covers:
     """Return the ranges that last over at least two whole later ones of their lane, which cannot be.
 
-    All arrays have shape (n,), ns. names: a code each. launches: ranges of one launch (the nodes of a graph, a kernel
-    and its children) may run side by side; a number below 0 is no launch. A range without length counts for nothing.
-    Times that were rounded are taken as such.
+    All arrays have shape (n,), ns. lanes, names: a code of 0 or more each. launches: ranges of one launch (the nodes of
+    a graph, a kernel and its children) may run side by side; a number below 0 is no launch. A range without length
+    counts for nothing. Times that were rounded are taken as such.
 
     >>> one = np.zeros(4, np.int64)
     >>> found = covers(one, np.array([0, 5, 10, 20]), np.array([5, 99, 3, 3]), np.arange(4), one - 1)
     >>> found.rows.tolist(), found.counts.tolist()
     ([1], [2])
     """
-    rows = _crossed(lanes, starts, durations)
-    if not rows.size:
-        return Covers(rows, rows)
-    found = np.zeros(starts.size, np.int64)
-    ends = starts[rows] + durations[rows]
-    reach = ends - _rounding(starts, durations)[rows]
-    covering = np.zeros(starts.size, np.bool_)
-    for _ in range(_ROUNDS):
-        # Without the ranges that were found: others may lie within them and last over others too.
-        counts = _counts(lanes[rows], starts[rows], ends, reach, launches[rows])
-        covering[rows[counts > 0]] = True
-        bad = counts >= LEAST
-        if not bad.any():
-            break
-        found[rows[bad]] = counts[bad]
-        rows, ends, reach = rows[~bad], ends[~bad], reach[~bad]
-    if not found.any():
-        return Covers(rows[:0], rows[:0])
-    found[~_rare(lanes, names, durations > 0, covering)] = 0
-    places = np.flatnonzero(found)
-    return Covers(places, found[places])
+    search = CoverSearch()
+    search.take(lanes, starts, durations, names, launches)
+    return search.covers()
 
 
-def _crossed(lanes: Rows, starts: I64, durations: Rows) -> I64:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Ranges that were taken at once. columns: lanes, starts, durations, names, launches, packed.
+
+    crossed: places that overlap others of the part. lanes: those that have a range with a length, ascending; for each
+    its group, first start, last end and number of such ranges.
+    """
+
+    size: int
+    columns: tuple[Packed, ...]
+    crossed: I32
+    lanes: I64
+    groups: I64
+    first: I64
+    last: I64
+    timed: I64
+
+
+class CoverSearch:
+    """Ranges taken part by part, in any order, of which those that last over others are found in the end.
+
+    Ranges that overlap are looked for within each part, and again only where parts of a lane reach into one another.
+    Memory: a few bytes for each range, as `Packed` has them.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[_Part] = []
+        self._bounds = [0]
+        self._roundings: dict[int, _Rounding] = {}
+        self._calls: dict[int, I64] = {}
+
+    def take(
+        self, lanes: Rows, starts: I64, durations: Rows, names: Codes, launches: Codes, groups: I64 | None = None
+    ) -> None:
+        """Take ranges, as `covers` does. groups: those that a lane's ranges are of; all of a lane are of one."""
+        if not lanes.size:
+            return
+        if groups is None:
+            groups = np.broadcast_to(np.int64(0), lanes.size)
+        for group in [int(groups[0])] if (groups == groups[0]).all() else np.unique(groups).tolist():
+            mine = slice(None) if (groups == group).all() else groups == group
+            self._roundings.setdefault(group, _Rounding()).take(starts[mine], durations[mine])
+            self._count(group, names[mine][durations[mine] > 0])
+        rows, begins, reached = _by_lane(lanes, starts, durations)
+        at = rows[begins]
+        last = np.append(begins, rows.size)[1:]
+        packed = tuple(Packed(column) for column in (lanes, starts, durations, names, launches))
+        crossed = np.sort(_overlapping(rows, begins, starts, reached)).astype(np.int32)
+        self._parts.append(
+            _Part(
+                lanes.size,
+                packed,
+                crossed,
+                lanes[at].astype(np.int64),
+                groups[at],
+                starts[at],
+                reached[last - 1],
+                last - begins,
+            )
+        )
+        self._bounds.append(self._bounds[-1] + lanes.size)
+
+    def _count(self, group: int, names: Codes) -> None:
+        if not names.size:
+            return
+        calls = self._calls.get(group, np.zeros(0, np.int64))
+        if (most := int(names.max())) >= calls.size:
+            calls = np.concatenate((calls, np.zeros(most + 1 + calls.size, np.int64)))
+            self._calls[group] = calls
+        if most < 4 * names.size:
+            calls[: most + 1] += np.bincount(names)
+        else:
+            np.add.at(calls, names, 1)
+
+    def covers(self, groups: Collection[int] | None = None) -> Covers:
+        """Return what lasts over others; rows: places in all that was taken. groups: those to look at, None for all."""
+        wanted = list(self._roundings) if groups is None else [each for each in self._roundings if each in groups]
+        places = self._candidates(np.array(wanted, np.int64))
+        none = np.zeros(0, np.int64)
+        if not places.size:
+            return Covers(none, none)
+        lanes, starts, durations, names, launches = self.at(places)
+        rows = _crossed(lanes, starts, durations)
+        if not rows.size:
+            return Covers(none, none)
+        found = np.zeros(starts.size, np.int64)
+        ends = starts[rows] + durations[rows]
+        reach = ends - _rounding([self._roundings[each] for each in wanted], starts[rows])
+        covering = np.zeros(starts.size, np.bool_)
+        for _ in range(_ROUNDS):
+            # Without the ranges that were found: others may lie within them and last over others too.
+            counts = _counts(lanes[rows], starts[rows], ends, reach, launches[rows])
+            covering[rows[counts > 0]] = True
+            bad = counts >= LEAST
+            if not bad.any():
+                break
+            found[rows[bad]] = counts[bad]
+            rows, ends, reach = rows[~bad], ends[~bad], reach[~bad]
+        if not found.any():
+            return Covers(none, none)
+        found[~self._rare(lanes, names, covering, wanted)] = 0
+        rows = np.flatnonzero(found)
+        return Covers(places[rows], found[rows])
+
+    def at(self, places: I64) -> list[I64]:
+        """Return lanes, starts, durations, names and launches of places, which ascend."""
+        cuts = np.searchsorted(places, self._bounds).tolist()
+        columns: list[list[I64]] = [[] for _ in range(5)]
+        for part, bound, (begin, end) in zip(self._parts, self._bounds, pairwise(cuts), strict=False):
+            if begin < end:
+                for column, packed in zip(columns, part.columns, strict=True):
+                    column.append(packed.at(places[begin:end] - bound))
+        return [np.concatenate(column) if column else np.zeros(0, np.int64) for column in columns]
+
+    def _candidates(self, groups: I64) -> I64:
+        """Return the places of all ranges of these groups that overlap another one, and of a few more, ascending.
+
+        More of them change nothing: what overlaps none lies within none and lasts over none.
+        """
+        if not self._parts:
+            return np.zeros(0, np.int64)
+        lane, first, last = (
+            np.concatenate([getattr(part, name) for part in self._parts]) for name in ("lanes", "first", "last")
+        )
+        order = np.lexsort((first, lane))
+        begins = run_starts(lane[order])
+        # How far the parts that begin before one reach in its lane, and where the next one begins.
+        before, after = np.full(lane.size, -INT64_MAX), np.full(lane.size, INT64_MAX)
+        if lane.size:
+            reached = _running_max(last[order], begins)
+            earlier, later = np.append(-INT64_MAX, reached[:-1]), np.append(first[order][1:], INT64_MAX)
+            earlier[begins], later[begins[1:] - 1] = -INT64_MAX, INT64_MAX
+            before[order], after[order] = earlier, later
+        meet = (first < before) | (last > after)
+        found, piece = [], 0
+        for part, bound in zip(self._parts, self._bounds, strict=False):
+            own = slice(piece, piece + part.lanes.size)
+            piece += part.lanes.size
+            places: I64 = part.crossed.astype(np.int64)
+            if meet[own].any():
+                lanes, starts, durations = (column.all() for column in part.columns[:3])
+                at = np.minimum(np.searchsorted(part.lanes, lanes), part.lanes.size - 1)
+                touched = (starts < before[own][at]) | (starts + durations > after[own][at])
+                touched &= durations > 0
+                touched[places] = True
+                places = np.flatnonzero(touched)
+            if places.size and not np.isin(part.groups, groups).all():
+                known = part.lanes[np.isin(part.groups, groups)]
+                places = places[np.isin(part.columns[0].at(places), known)]
+            found.append(places + bound)
+        return np.concatenate(found)
+
+    def _rare(self, lanes: I64, names: I64, covering: Mask, groups: Sequence[int]) -> Mask:
+        """Return for each range whether few ranges of its lane last over others, and not all those of its name."""
+        sizes, bad = (
+            np.zeros(int(lanes.max()) + 1, np.int64),
+            np.bincount(lanes[covering], minlength=int(lanes.max()) + 1),
+        )
+        for part in self._parts:
+            there = part.lanes < sizes.size
+            np.add.at(sizes, part.lanes[there], part.timed[there])
+        frames = np.bincount(names[covering], minlength=int(names.max()) + 1)
+        calls = np.zeros(frames.size, np.int64)
+        for group in groups:
+            own = self._calls.get(group, calls)[: calls.size]
+            calls[: own.size] += own
+        few = bad <= np.maximum(FEW, (sizes * SHARE).astype(np.int64))
+        habit = (frames >= HABIT) & (frames == calls)
+        rare: Mask = few[lanes] & ~habit[names]
+        return rare
+
+
+def _by_lane(lanes: Rows, starts: I64, durations: Rows) -> tuple[I64, I64, I64]:
+    """Return the ranges with a length by lane and start, where each lane begins, and how far it reached with each."""
+    rows = np.flatnonzero(durations > 0)
+    if (starts[rows[1:]] < starts[rows[:-1]]).any():
+        rows = rows[np.argsort(starts[rows], kind="stable")]
+    if rows.size and (lanes[rows] != lanes[rows[0]]).any():
+        rows = rows[order_by_lane(lanes[rows])]
+    begins = run_starts(lanes[rows])
+    return rows, begins, _running_max(starts[rows] + durations[rows], begins)
+
+
+def _running_max(values: I64, begins: I64) -> I64:
+    """Return the greatest value so far of each run; begins: where runs begin."""
+    if not values.size:
+        return values
+    low = int(values.min())
+    width = int(values.max()) - low + 1
+    if begins.size > _FEW_RUNS and width * begins.size <= INT64_MAX:
+        # Each run above the one before it: one pass for all of them.
+        above = np.repeat(np.arange(begins.size) * width, np.diff(np.append(begins, values.size)))
+        return np.maximum.accumulate(values - low + above) - above + low
+    found = values.copy()
+    for first, last in pairwise([*begins.tolist(), values.size]):
+        np.maximum.accumulate(values[first:last], out=found[first:last])
+    return found
+
+
+def _overlapping(rows: I64, begins: I64, starts: I64, reached: I64) -> I64:
+    """Return those of these ranges that overlap another one of their lane."""
+    early = starts[rows[1:]] < reached[:-1]
+    early[begins[1:] - 1] = False
+    return rows[np.append(early, False) | np.append(False, early)] if early.any() else rows[:0]
+
+
+def _crossed(lanes: I64, starts: I64, durations: I64) -> I64:
     """Return the ranges that overlap another one of their lane, by lane and start.
 
     A range that starts when all before it have ended, and ends before the next one starts, lies within none and lasts
     over none: on most traces few are left.
     """
-    rows = np.flatnonzero(durations > 0)
-    if (starts[rows[1:]] < starts[rows[:-1]]).any():
-        rows = rows[np.argsort(starts[rows], kind="stable")]
-    rows = rows[order_by_lane(lanes[rows])]
-    begins, start = run_starts(lanes[rows]).tolist(), starts[rows]
-    reached = start + durations[rows]
-    for first, last in pairwise([*begins, rows.size]):
-        np.maximum.accumulate(reached[first:last], out=reached[first:last])
-    early = start[1:] < reached[:-1]
-    early[np.array(begins[1:], np.int64) - 1] = False
-    return rows[np.append(early, False) | np.append(False, early)] if early.any() else rows[:0]
+    rows, begins, reached = _by_lane(lanes, starts, durations)
+    return _overlapping(rows, begins, starts, reached)
 
 
 def _counts(lanes: Rows, starts: I64, ends: I64, reach: I64, launches: Codes) -> I64:
@@ -98,9 +280,7 @@ def _counts(lanes: Rows, starts: I64, ends: I64, reach: I64, launches: Codes) ->
     place = np.arange(n)
     begins = run_starts(lanes)
     # The range that reaches furthest so far in its lane, the earliest of equal ones.
-    furthest = reach.copy()
-    for first, last in pairwise([*begins.tolist(), n]):
-        np.maximum.accumulate(reach[first:last], out=furthest[first:last])
+    furthest = _running_max(reach, begins)
     further = np.ones(n, np.bool_)
     further[1:] = reach[1:] > furthest[:-1]
     further[begins] = True
@@ -112,34 +292,49 @@ def _counts(lanes: Rows, starts: I64, ends: I64, reach: I64, launches: Codes) ->
     return np.bincount(before[inside], minlength=n)
 
 
-def _rare(lanes: Rows, names: Codes, timed: Mask, covering: Mask) -> Mask:
-    """Return for each range whether few ranges of its lane last over others, and not all those of its name."""
-    _, lane = np.unique(lanes, return_inverse=True)
-    size, bad = np.bincount(lane[timed], minlength=lane.size), np.bincount(lane[covering], minlength=lane.size)
-    _, name = np.unique(names, return_inverse=True)
-    calls, frames = np.bincount(name[timed], minlength=name.size), np.bincount(name[covering], minlength=name.size)
-    few = bad <= np.maximum(FEW, (size * SHARE).astype(np.int64))
-    habit = (frames >= HABIT) & (frames == calls)
-    rare: Mask = few[lane] & ~habit[name]
-    return rare
+class _Rounding:
+    """What all starts and durations of a group show about how they were rounded."""
+
+    def __init__(self) -> None:
+        self.whole = True
+        """All are whole us."""
+        self.counts = np.zeros(_LENGTHS, np.int64)
+        """Starts of each number of digits."""
+        self.steps: dict[int, int] = {}
+        """Of each number of digits the greatest power of ten that divides all its starts."""
+
+    def take(self, starts: I64, durations: Rows) -> None:
+        """Look at times, n > 0 of them."""
+        self.whole = self.whole and not (starts % 1000).any() and not (durations % 1000).any()
+        ends = _lengths(np.array([starts.min(), starts.max()]))
+        if int(starts.min()) >= 0 and ends[0] == ends[1]:
+            self._take(int(ends[0]), starts)
+            return
+        lengths = _lengths(starts)
+        for length in np.unique(lengths).tolist():
+            self._take(length, starts[lengths == length])
+
+    def _take(self, length: int, starts: I64) -> None:
+        self.counts[length] += starts.size
+        step = self.steps.get(length) or 10**length
+        while step > 1 and (starts % step).any():
+            step //= 10
+        self.steps[length] = step
 
 
-def _rounding(starts: I64, durations: Rows) -> I64:
+def _lengths(starts: I64) -> I64:
+    """Return how many digits follow the first one of each start."""
+    return np.floor(np.log10(np.maximum(np.abs(starts), 1).astype(np.float64))).astype(np.int64)
+
+
+def _rounding(groups: Sequence[_Rounding], starts: I64) -> I64:
     """Return how far each start may have been rounded, ns: 0 where times are whole ns.
 
     Printed times have so many digits that later ones are coarser, so starts of equal length are looked at together.
     """
-    found = np.zeros(starts.size, np.int64)
-    if starts.size and not (starts % 1000).any() and not (durations % 1000).any():
-        found[:] = 1000
-    digits = np.empty(starts.size, np.int8)
-    for first in range(0, starts.size, _AT_ONCE):
-        part = np.maximum(np.abs(starts[first : first + _AT_ONCE]), 1).astype(np.float64)
-        digits[first : first + _AT_ONCE] = np.floor(np.log10(part))
-    for length in np.flatnonzero(np.bincount(digits) >= _DECIDES).tolist():
-        mine = digits == length
-        step = 1
-        while step < 10**length and not (starts[mine] % (step * 10)).any():
-            step *= 10
-        found[mine] = np.maximum(found[mine], step if step > 1 else 0)  # 1 is what whole ns have
-    return found
+    steps = np.full(_LENGTHS, 1000 if all(group.whole for group in groups) else 0)
+    counts = sum((group.counts for group in groups), np.zeros(_LENGTHS, np.int64))
+    for length in np.flatnonzero(counts >= _DECIDES).tolist():
+        step = min(group.steps[length] for group in groups if length in group.steps)
+        steps[length] = max(int(steps[length]), step if step > 1 else 0)  # 1 is what whole ns have
+    return steps[_lengths(starts)]

@@ -8,13 +8,16 @@ last over their own kernels, and migrations of unified memory belong to no strea
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
 
 import numpy as np
 import pyarrow as pa
 
-from tracekit.analysis.covered import covers
+from tracekit.analysis.covered import CoverSearch
+from tracekit.analysis.packed import Packed
+from tracekit.index import grouping
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
 from tracekit.model.args import with_member
@@ -55,7 +58,7 @@ class Cover:
 
 @dataclass(slots=True)
 class StreamWork:
-    """The device work of streams, gathered batch by batch. Memory: 32 bytes for each row of it, 56 for wide numbers.
+    """The device work of streams, gathered batch by batch. Memory: some 15 bytes a row, as `Packed` holds them.
 
     most: rows that are kept, 0 for all; of an input with more of them nothing is known.
     """
@@ -63,7 +66,10 @@ class StreamWork:
     most: int = 0
     _count: int = 0
     _runs: dict[int, Run] = field(default_factory=dict)
-    _parts: list[list[Rows]] = field(default_factory=list)
+    _search: CoverSearch = field(default_factory=CoverSearch)
+    _parts: list[tuple[int, Packed, Packed]] = field(default_factory=list)
+    """Rows before each part, and the numbers and kinds of its own."""
+    _kept: int = 0
     _names: dict[str, int] = field(default_factory=dict)
     _lanes: dict[tuple[int, ...], int] = field(default_factory=dict)
 
@@ -85,26 +91,36 @@ class StreamWork:
         rows = np.flatnonzero(timed & _is_work(batch))
         if not rows.size:
             return
-        chosen = slice(None) if rows.size == batch.num_rows else rows
-        names = arrow.encoded(batch.column("name"))
-        used, name = numbered(arrow.codes(names)[chosen])
-        texts = [text or "" for text in arrow.optional_texts(names.dictionary.take(arrow.array(used, mask=used < 0)))]
-        own = np.array([self._names.setdefault(text, len(self._names)) for text in texts], np.int64)
-        inside = np.array([not text.startswith(_OUTSIDE) for text in texts], np.bool_)[name]
-        kinds = arrow.encoded(batch.column("kind"))
-        kind = np.array([self._names.setdefault(text, len(self._names)) for text in arrow.texts(kinds.dictionary)])
-        columns = [
-            arrow.ints_or_least(batch.column(column))[chosen]
-            for column in ("ts_ns", "dur_ns", "event_id", "correlation")
-        ]
-        columns += [own[name], kind[arrow.codes(kinds)[chosen]]]
         self._count += rows.size
-        columns.insert(0, self._lanes_of(batch, chosen))
-        self._parts.append([_narrow(column if inside.all() else column[inside]) for column in columns])
         if self.most and self._count > self.most:
-            self._parts.clear()
+            self._let_go()
+            return
+        keys = [grouping.used_key(batch, column, rows) for column in ("name", "kind")]
+        texts = ["" if label is None else str(label) for label in keys[0].labels]
+        if any(text.startswith(_OUTSIDE) for text in texts):
+            rows = rows[np.array([not text.startswith(_OUTSIDE) for text in texts], np.bool_)[keys[0].codes]]
+            if not rows.size:
+                return
+            keys = [grouping.used_key(batch, column, rows) for column in ("name", "kind")]
+        name, kind = (self._numbered(key) for key in keys)
+        start, length, number, launch, source = (
+            arrow.ints_or_least(batch.column(column))[rows]
+            for column in ("ts_ns", "dur_ns", "event_id", "correlation", "source")
+        )
+        launch[launch <= 0] = -1
+        self._search.take(self._lanes_of(batch, rows), start, length, name, launch, source)
+        self._parts.append((self._kept, Packed(number), Packed(kind)))
+        self._kept += rows.size
 
-    def _lanes_of(self, batch: pa.RecordBatch, rows: Rows | slice) -> I64:
+    def _numbered(self, key: grouping.Key) -> I64:
+        """Return a number for the text of each row."""
+        texts = ["" if label is None else str(label) for label in key.labels]
+        return np.array([self._names.setdefault(text, len(self._names)) for text in texts], np.int64)[key.codes]
+
+    def _let_go(self) -> None:
+        self._parts, self._search = [], CoverSearch()
+
+    def _lanes_of(self, batch: pa.RecordBatch, rows: Rows) -> I64:
         """Return a number for the stream of each row."""
         columns = [arrow.ints_or_least(batch.column(column))[rows] for column in _LANE]
         codes = np.zeros(columns[0].size, np.int64)
@@ -126,34 +142,26 @@ class StreamWork:
             return []
         inside = {number for number, facts in self._facts() if has_streams(facts)}
         keys, texts = [*self._lanes], [*self._names]
-        # Each column in one piece, from the last to the first, and its parts go: no column but one is there twice.
-        parts, self._parts = self._parts, []
-        columns = [np.concatenate([part.pop() for part in parts]) for _ in range(len(parts[0]))][::-1]
-        known = np.array([key[0] in inside for key in keys], np.bool_)[columns[0]]
-        lane, start, length, number, launch, name, kind = (
-            column if known.all() else column[known] for column in columns
-        )
-        # Starts are summed with lengths; the others stay as narrow as they are.
-        found = covers(
-            lane,
-            start.astype(np.int64, copy=False),
-            length,
-            name,
-            np.where(launch > 0, launch, -1),
-        )
-        return [
-            Cover(
-                source=keys[lane[row]][0],
-                number=int(number[row]),
-                name=texts[name[row]],
-                kind=texts[kind[row]],
-                start_ns=int(start[row]),
-                length_ns=int(length[row]),
-                stream=keys[lane[row]][-1],
-                later=later,
+        found = self._search.covers(inside)
+        lane, start, length, name, _ = (column.tolist() for column in self._search.at(found.rows))
+        made = []
+        for place, (row, later) in enumerate(zip(found.rows.tolist(), found.counts.tolist(), strict=True)):
+            first, number, kind = self._parts[bisect_right(self._parts, row, key=lambda part: part[0]) - 1]
+            at = np.array([row - first])
+            made.append(
+                Cover(
+                    source=keys[lane[place]][0],
+                    number=int(number.at(at)[0]),
+                    name=texts[name[place]],
+                    kind=texts[int(kind.at(at)[0])],
+                    start_ns=start[place],
+                    length_ns=length[place],
+                    stream=keys[lane[place]][-1],
+                    later=later,
+                )
             )
-            for row, later in zip(found.rows.tolist(), found.counts.tolist(), strict=True)
-        ]
+        self._let_go()
+        return made
 
     def _facts(self) -> Iterator[tuple[int, SourceFacts]]:
         for first, run in self._runs.items():
@@ -178,15 +186,6 @@ def numbered(values: Rows) -> tuple[Rows, I64]:
     found = np.flatnonzero(seen)
     place = np.cumsum(seen) - 1
     return (found + least).astype(values.dtype), place[shifted]
-
-
-def _narrow(column: I64) -> Rows:
-    """Return whole numbers in 32 bits where these hold them."""
-    limits = np.iinfo(np.int32)
-    narrow = column.size and int(column.min()) >= limits.min and int(column.max()) <= limits.max
-    if narrow:
-        return column.astype(np.int32)
-    return column if column.flags.owndata else column.copy()  # a view would keep the memory of a reader's block
 
 
 def has_streams(facts: SourceFacts) -> bool:
