@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from small_limits import Limit, small
 
 from tracekit.analysis import statistics
+from tracekit.analysis.segments import group_bounds, sort_within
 from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped, grouped, moments, nearest_rank
+from tracekit.index import grouping
 
 SMALL = st.integers(-6, 6)
 TIMES = st.one_of(SMALL, SMALL.map(lambda x: x + 1_700_000_000_000_000_000), st.integers(-(1 << 62), 1 << 62))
@@ -212,3 +214,27 @@ def test_codes_and_values_are_checked() -> None:
         grouped(np.array([0]), 1, np.array([1, 2]))
     with pytest.raises(TypeError, match="values"):
         grouped(np.array([0]), 1, np.array([1.5]))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.one_of(st.integers(-9, 9), st.integers(0, 1 << 40))), max_size=60),
+    st.sampled_from([np.int8, np.int16, np.int32]),
+)
+def test_narrow_codes_and_labels_that_no_row_has_make_no_difference(rows: list[tuple[int, int]], width: type) -> None:
+    codes, values = np.array([row[0] for row in rows], np.int64), np.array([row[1] for row in rows], np.int64)
+    labels = [None, *"abcdefg"]
+    groups = grouping.group_by(grouping.Key(codes, labels))
+    expected = grouping.statistics(groups, values, (50, 95))
+    names, found = grouping.statistics_by(codes.astype(width), labels, values, (50, 95))
+    assert names == groups.labels[0]
+    for field in ("calls", "present", "total", "min", "max", "mean", "std", "pstd", "percentiles"):
+        np.testing.assert_array_equal(getattr(found, field), getattr(expected, field))
+
+
+@pytest.mark.parametrize("width", [np.int8, np.int16, np.int64])
+def test_columns_of_several_blocks_are_sorted_and_counted(width: type) -> None:
+    random = np.random.default_rng(3)
+    codes, values = random.integers(0, 100, 100_000), random.integers(-(1 << 40), 1 << 40, 100_000)
+    order = np.lexsort((values, codes))
+    assert (sort_within(codes.astype(width), 100, values) == values[order]).all()
+    assert np.diff(group_bounds(codes.astype(width), 100)).tolist() == np.bincount(codes, minlength=100).tolist()

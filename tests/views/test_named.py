@@ -46,6 +46,16 @@ def test_statistics_equal_those_of_plain_python(view: str, kinds: set[str], rows
     assert totals == sorted(totals, reverse=True)
 
 
+@given(rows=event_rows(("kernel",)))
+def test_a_trace_of_kernels_alone_has_the_table_of_one_with_other_rows(rows: list[dict[str, Any]]) -> None:
+    timed = [row for row in rows if row["dur_ns"] is not None]
+    if timed:
+        other = {**timed[0], "kind": "mark", "event_id": len(rows)}
+        section = KERNEL(trace(*timed), ViewOptions())
+        assert section == KERNEL(trace(*timed, other), ViewOptions())
+        assert sum(row["calls"] for row in dicts(section)) == len(timed)
+
+
 @given(rows=event_rows(("kernel", "runtime")), seed=st.randoms(use_true_random=False))
 def test_the_order_of_events_and_of_dictionaries_changes_nothing(rows: list[dict[str, Any]], seed: Any) -> None:
     shuffled = list(rows)

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.model.arrow import I32, I64, Numbers, sort
+from tracekit.model.arrow import I32, I64, Numbers, Rows, sort
 
 __all__ = [
     "INT64_MAX",
     "Index",
+    "as_codes",
     "as_groups",
     "as_int64",
     "check_same_length",
@@ -34,6 +35,7 @@ __all__ = [
 Index: TypeAlias = npt.NDArray[np.intp]
 
 INT64_MAX = (1 << 63) - 1
+_BLOCK = 1 << 15
 
 
 def as_int64(values: Numbers, what: str) -> I64:
@@ -62,7 +64,17 @@ def as_groups(codes: Numbers, n_groups: int) -> I64:
 
     Raises: ValueError where a code is outside, or n_groups is negative; TypeError as `as_int64`.
     """
-    groups = as_int64(codes, "codes")
+    return as_codes(codes, n_groups).astype(np.int64, copy=False)
+
+
+def as_codes(codes: Numbers, n_groups: int) -> Rows:
+    """Return group codes as `as_groups` does, but as narrow as they are.
+
+    Raises: as `as_groups`.
+    """
+    array: npt.NDArray[Any] = np.asarray(codes)
+    signed = np.issubdtype(array.dtype, np.signedinteger) and array.ndim == 1
+    groups: Rows = array if signed else as_int64(codes, "codes")
     if n_groups < 0:
         raise ValueError(f"n_groups must not be negative: {n_groups}")
     if groups.size and (int(groups.min()) < 0 or int(groups.max()) >= n_groups):
@@ -70,14 +82,18 @@ def as_groups(codes: Numbers, n_groups: int) -> I64:
     return groups
 
 
-def group_bounds(groups: I64, n_groups: int) -> I64:
+def group_bounds(groups: Rows, n_groups: int) -> I64:
     """Return shape (n_groups + 1,): with rows in order of their group, group g is rows bounds[g] to bounds[g + 1]."""
     bounds = np.zeros(n_groups + 1, np.int64)
-    np.cumsum(np.bincount(groups, minlength=n_groups), out=bounds[1:])
+    # numpy counts int64: what is narrower is made so block by block, as long as there are fewer groups than rows.
+    block = groups.size if groups.dtype == np.int64 else max(_BLOCK, n_groups)
+    for first in range(0, groups.size, max(block, 1)):
+        bounds[1:] += np.bincount(groups[first : first + block], minlength=n_groups)
+    np.cumsum(bounds, out=bounds)
     return bounds
 
 
-def sort_within(groups: I64, n_groups: int, values: I64) -> I64:
+def sort_within(groups: Rows, n_groups: int, values: I64) -> I64:
     """Return the values in order of (group, value); `group_bounds` gives the place of each group."""
     if values.size == 0:
         return values.copy()
@@ -86,12 +102,18 @@ def sort_within(groups: I64, n_groups: int, values: I64) -> I64:
     if bits + max(n_groups - 1, 0).bit_length() > 63:
         return values[np.lexsort((values, groups))]
     # In one array: touching new memory costs as much as the sort. Values that wrap around int64 come back below.
-    packed = groups << bits
-    packed += values
-    packed -= lowest
+    # And in blocks that stay in the cache.
+    packed = np.empty(values.size, np.int64)
+    for first in range(0, values.size, _BLOCK):
+        part = packed[first : first + _BLOCK]
+        np.left_shift(groups[first : first + _BLOCK], np.int64(bits), out=part, dtype=np.int64)
+        part += values[first : first + _BLOCK]
+        part -= lowest
     sort(packed)
-    packed &= (1 << bits) - 1
-    packed += lowest
+    for first in range(0, values.size, _BLOCK):
+        part = packed[first : first + _BLOCK]
+        part &= (1 << bits) - 1
+        part += lowest
     return packed
 
 

@@ -20,9 +20,9 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.analysis.segments import INT64_MAX, as_groups, as_int64, check_same_length, group_bounds, sort_within
+from tracekit.analysis.segments import INT64_MAX, as_codes, as_int64, check_same_length, group_bounds, sort_within
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model.arrow import F64, I64, Mask, Numbers
+from tracekit.model.arrow import F64, I64, Mask, Numbers, Rows
 
 __all__ = ["DEFAULT_PERCENTILES", "Grouped", "grouped", "moments", "nearest_rank", "rank_of"]
 
@@ -59,6 +59,21 @@ class Grouped:
         """Return one column of `percentiles`. Raises: ValueError where it was not asked for."""
         return self.percentiles[:, self.percents.index(percent)]
 
+    def of(self, groups: Rows) -> Grouped:
+        """Return the statistics of these groups alone, in this order."""
+        return Grouped(
+            calls=self.calls[groups],
+            present=self.present[groups],
+            total=self.total[groups],
+            min=self.min[groups],
+            max=self.max[groups],
+            mean=self.mean[groups],
+            std=self.std[groups],
+            pstd=self.pstd[groups],
+            percents=self.percents,
+            percentiles=self.percentiles[groups],
+        )
+
 
 def nearest_rank(sorted_values: Numbers, percent: float) -> int:
     """Return the percentile of values that ascend: value number ceil(percent / 100 * n), counted from 1.
@@ -94,7 +109,7 @@ def grouped(
     >>> of.calls, of.total, of.mean, of.percentile(50)
     (array([2, 0, 1]), array([11,  0,  5]), array([6, 0, 5]), array([4, 0, 5]))
     """
-    groups = as_groups(codes, n_groups)
+    groups = as_codes(codes, n_groups)
     column = as_int64(values, "values")
     check_same_length(codes=groups, values=column)
     exact = [_exact(percent) for percent in percentiles]

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tracekit.analysis.segments import INT64_MAX, as_groups, as_int64, check_same_length, group_bounds, sort_within
+from tracekit.analysis.segments import INT64_MAX, as_codes, as_int64, check_same_length, group_bounds, sort_within
 from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped, moments, rank_of
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Numbers
@@ -50,7 +50,7 @@ def tally(codes: Numbers, n_groups: int, values: Numbers) -> ValueCounts:
     >>> found.value, found.count, found.total
     (array([7, 4]), array([2, 1]), (14, 4))
     """
-    groups = as_groups(codes, n_groups)
+    groups = as_codes(codes, n_groups)
     column = as_int64(values, "values")
     check_same_length(codes=groups, values=column)
     if column.size and int(column.min()) < 0:

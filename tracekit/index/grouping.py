@@ -15,7 +15,7 @@ from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped, grouped
 from tracekit.errors import Option, TracekitError, sentence
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
-from tracekit.model.arrow import I64, Mask
+from tracekit.model.arrow import I64, Mask, Rows
 from tracekit.model.report import Cell
 from tracekit.model.trace import text_codes
 
@@ -28,6 +28,7 @@ __all__ = [
     "kind_mask",
     "numbered",
     "statistics",
+    "statistics_by",
     "sums",
     "too_long",
     "used_key",
@@ -138,10 +139,26 @@ def _dense(codes: I64, size: int) -> tuple[I64, I64]:
     return np.flatnonzero(present), places[codes]
 
 
+def statistics_by(
+    codes: Rows, labels: Sequence[Cell], values: I64, percents: Sequence[int]
+) -> tuple[list[Cell], Grouped]:
+    """Return the labels that rows have, in order, and the statistics of each, as `group_by` and `statistics` would.
+
+    The codes stay as narrow as they are. Raises: TracekitError where a sum exceeds int64.
+    """
+    found = _statistics(codes, len(labels), values, percents)
+    used = np.flatnonzero(found.present)
+    return [labels[each] for each in used.tolist()], found if used.size == len(labels) else found.of(used)
+
+
 def statistics(groups: Groups, values: I64, percents: Sequence[int] = DEFAULT_PERCENTILES) -> Grouped:
     """Return calls, totals, percentiles of durations by group. Raises: TracekitError where a sum exceeds int64."""
+    return _statistics(groups.codes, groups.count, values, percents)
+
+
+def _statistics(codes: Rows, count: int, values: I64, percents: Sequence[int]) -> Grouped:
     try:
-        return grouped(groups.codes, groups.count, values, percents)
+        return grouped(codes, count, values, percents)
     except OverflowError as err:
         raise too_long() from err
 

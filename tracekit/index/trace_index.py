@@ -117,8 +117,12 @@ class TraceIndex:
 
     def key(self, column: str, rows: Rows | None = None) -> Key:
         """Return a column of EVENTS as a key for these rows, all rows if none are named; label 0 is None."""
-        codes, labels = self.once(("key", column), lambda: coded(self.events.column(column)))
+        codes, labels = self.codes(column)
         return Key((codes if rows is None else codes[rows]).astype(np.int64), labels)
+
+    def codes(self, column: str) -> tuple[Rows, Sequence[Cell]]:
+        """Return the place of each row's value of a column of EVENTS among labels, and the labels; label 0 is None."""
+        return self.once(("key", column), lambda: coded(self.events.column(column)))
 
     def pick(self, kinds: Collection[str]) -> PickedRows:
         """Return the rows of these kinds that have a duration; a duration below zero counts as 0."""

@@ -56,8 +56,17 @@ FiguresKey = tuple[frozenset[Kind], bool, tuple[int, ...]]
 @join
 def figures(index: TraceIndex, kinds: frozenset[Kind], *, by_kind: bool, percents: tuple[int, ...]) -> NamedFigures:
     """Return the figures of all rows of these kinds. Raises: TracekitError where a sum exceeds int64."""
+    mask = index.kind_mask(kinds)
+    if not by_kind and mask.all() and index.has("dur_ns").all():
+        # All rows are of the table, so no column of them is copied.
+        names, stats = grouping.statistics_by(*index.codes("name"), index.lengths, percents)
+        return NamedFigures((names,), stats, 0, int(np.count_nonzero(index.ints("dur_ns") < 0)))
     picked = index.pick(kinds)
-    groups = grouping.group_by(picked.key("name"), *([picked.key("kind")] if by_kind else []))
+    if not by_kind:
+        codes, labels = index.codes("name")
+        names, stats = grouping.statistics_by(codes[picked.rows], labels, picked.durations, percents)
+        return NamedFigures((names,), stats, picked.untimed, picked.negative)
+    groups = grouping.group_by(picked.key("name"), picked.key("kind"))
     stats = grouping.statistics(groups, picked.durations, percents)
     return NamedFigures(groups.labels, stats, picked.untimed, picked.negative)
 
