@@ -25,7 +25,7 @@ from tracekit.model.trace import Trace
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
-STREAMED = ("kernel", "api", "other")
+STREAMED = ("kernel", "api", "other", "memory_manipulation")
 NAMES = [str(path.relative_to(SAMPLES)) for path in sorted(SAMPLES.rglob("*")) if path.is_file()]
 MADE_OF_BATCHES = (
     "kineto/linear.pt.trace.json",
@@ -99,7 +99,9 @@ ROWS = st.lists(
     st.tuples(
         st.sampled_from([None, -5, 0, 1, 2, 2, 7, 1 << 40]),
         st.sampled_from([None, "", "a", "b", "gemm"]),
-        st.sampled_from([Kind.KERNEL, Kind.RUNTIME, Kind.SYNC, Kind.OPERATOR, Kind.OTHER]),
+        st.sampled_from([Kind.KERNEL, Kind.RUNTIME, Kind.SYNC, Kind.OPERATOR, Kind.OTHER, Kind.MEMCPY, Kind.MEMSET]),
+        st.sampled_from([None, 0, 1, 3, 1 << 40]),
+        st.sampled_from([None, "HtoD", "DtoH"]),
     ),
     max_size=30,
 )
@@ -107,7 +109,7 @@ ROWS = st.lists(
 
 @given(ROWS, st.lists(st.integers(0, 30), max_size=5))
 def test_wherever_batches_are_cut_the_sections_are_those_of_the_table(
-    rows: list[tuple[int | None, str | None, Kind]], cuts: list[int]
+    rows: list[tuple[int | None, str | None, Kind, int | None, str | None]], cuts: list[int]
 ) -> None:
     columns: dict[str, list[object]] = {
         "ts_ns": [*range(len(rows))],
@@ -115,6 +117,8 @@ def test_wherever_batches_are_cut_the_sections_are_those_of_the_table(
         "event_id": [*range(len(rows))],
         "name": [row[1] for row in rows],
         "kind": [str(row[2]) for row in rows],
+        "bytes": [row[3] for row in rows],
+        "copy_kind": [row[4] for row in rows],
         "source": [0] * len(rows),
     }
     names = [name for name in schema.EVENTS.names if name in columns or name in ("pid", "tid")]

@@ -23,6 +23,7 @@ __all__ = [
     "INT64_MAX",
     "Groups",
     "Key",
+    "exact_sums",
     "group_by",
     "key_of",
     "kind_mask",
@@ -31,6 +32,7 @@ __all__ = [
     "statistics_by",
     "sums",
     "too_long",
+    "too_much",
     "used_key",
     "zeros",
 ]
@@ -168,8 +170,21 @@ def sums(codes: I64, count: int, values: I64, what: str) -> tuple[list[int], lis
     try:
         result = grouped(codes, count, values, ())
     except OverflowError as err:
-        raise TracekitError(f"the {what} add up to more than int64 holds", hint=_LEAVE_OUT) from err
+        raise too_much(what) from err
     return result.calls.tolist(), result.total.tolist()
+
+
+def exact_sums(codes: I64, count: int, values: I64) -> list[int]:
+    """Return the total of the values of each group, however large it is."""
+    high, low = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    np.add.at(high, codes, values >> 32)
+    np.add.at(low, codes, values & 0xFFFFFFFF)
+    return [(one << 32) + other for one, other in zip(high.tolist(), low.tolist(), strict=True)]
+
+
+def too_much(what: str) -> TracekitError:
+    """Return the error for values that add up to more than int64 holds."""
+    return TracekitError(f"the {what} add up to more than int64 holds", hint=_LEAVE_OUT)
 
 
 def too_long() -> TracekitError:

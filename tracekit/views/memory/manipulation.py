@@ -9,10 +9,17 @@ Sums that a profiler made itself have a second table, of sizes, where it printed
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Collection, Sequence
 
+import numpy as np
+import pyarrow as pa
+
+from tracekit.analysis.statistics import Grouped
+from tracekit.analysis.value_counts import tally
 from tracekit.index import grouping
-from tracekit.index.trace_index import PickedRows, TraceIndex
+from tracekit.index.batch_sums import BatchSums, Tallies
+from tracekit.index.trace_index import TraceIndex, join, notes_on_rows
+from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.report import Cell, Column, Section
 from tracekit.model.schema import Kind
@@ -32,45 +39,116 @@ _COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "name", "copy_kind", "bytes"})
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of copies and memsets. Raises: UsageError for an unknown key of --sort."""
     tabulate.require(index, VIEW.name, _COLUMNS)
-    picked = index.pick(_KINDS)
-    if not picked.rows.size:
-        return _from_totals(index, options, picked)
-    groups = grouping.group_by(picked.key("name"), picked.key("kind"), picked.key("copy_kind"))
-    stats = grouping.statistics(groups, picked.durations)
-    size, rate, parts = _sizes(picked, groups)
+    found = figures(index)
+    on_rows = notes_on_rows("memory operation", found.untimed, found.negative)
+    if not found.labels[0]:
+        return _from_totals(index, options, on_rows)
+    size: list[Cell] = [t if n else None for n, t in zip(found.having, found.sizes, strict=True)]
+    rated = zip(found.having, found.sizes, found.spent, strict=True)
+    rate: list[Cell] = [total * 10**9 / ns if n and ns else None for n, total, ns in rated]
+    rows = int(found.stats.calls.sum())
+    parts = rows - sum(found.having)
     columns = [
-        Column("name", "Name", Unit.TEXT, groups.labels[0], 0),
-        Column("kind", "Kind", Unit.TEXT, groups.labels[1], 8),
-        Column("copy_kind", "Copy", Unit.TEXT, groups.labels[2], 7),
-        *tabulate.statistic_columns(stats),
+        Column("name", "Name", Unit.TEXT, found.labels[0], 0),
+        Column("kind", "Kind", Unit.TEXT, found.labels[1], 8),
+        Column("copy_kind", "Copy", Unit.TEXT, found.labels[2], 7),
+        *tabulate.statistic_columns(found.stats),
         Column("bytes", "Bytes", Unit.BYTES, size, 2),
         Column("bandwidth", "Bandwidth", Unit.BYTES_PER_S, rate, 1),
     ]
     table = tabulate.finish("copies", _TITLE, columns, options)
-    notes = [tabulate.PERCENTILE_NOTE, *picked.notes("memory operation")]
-    if parts:
-        notes.append(f"{parts:,} of {picked.rows.size:,} rows are without a size: bandwidth is that of the others")
+    notes = [tabulate.PERCENTILE_NOTE, *on_rows]
+    if 0 < parts < rows:
+        notes.append(f"{parts:,} of {rows:,} rows are without a size: bandwidth is that of the others")
     if options.thread_sep:
         notes.append("copies run on streams, not on threads: one block for all")
     notes += [*_totals.both_note(index, _KINDS, "memory"), *tabulate.option_notes(options, table)]
     return Section(VIEW.name, _TITLE, (table,), notes=tuple(notes))
 
 
-def _sizes(picked: PickedRows, groups: grouping.Groups) -> tuple[list[Cell], list[Cell], int]:
-    """Return bytes and bandwidth by group, and how many rows have no size while others have one."""
-    column = picked.index.events.column("bytes")
-    known = column.is_valid().to_numpy()[picked.rows]
-    codes = groups.codes[known]
-    sizes = arrow.ints(column)[picked.rows][known]
-    having, total = grouping.sums(codes, groups.count, sizes, "sizes")
+@dataclass(frozen=True, slots=True, eq=False)
+class CopyFigures:
+    """Figures of copies by name, kind and direction. labels: of each key, one a group.
+
+    having, sizes, spent: of the rows of each group that have a size, their number, bytes and ns. untimed, negative:
+    rows without a duration, and with one below zero.
+    """
+
+    labels: tuple[list[Cell], ...]
+    stats: Grouped
+    having: list[int]
+    sizes: list[int]
+    spent: list[int]
+    untimed: int
+    negative: int
+
+
+@join
+def figures(index: TraceIndex) -> CopyFigures:
+    """Return the figures of all copies. Raises: TracekitError where a sum exceeds int64."""
+    picked = index.pick(_KINDS)
+    groups = grouping.group_by(*(picked.key(key) for key in _KEYS))
+    stats = grouping.statistics(groups, picked.durations)
+    known = index.has("bytes")[picked.rows]
+    codes, sizes = groups.codes[known], index.ints("bytes")[picked.rows][known]
+    having, total = grouping.sums(codes, groups.count, sizes, _SIZES)
     _, spent = grouping.sums(codes, groups.count, picked.durations[known], "durations")
-    size: list[Cell] = [t if n else None for n, t in zip(having, total, strict=True)]
-    rate: list[Cell] = [t * 10**9 / ns if n and ns else None for n, t, ns in zip(having, total, spent, strict=True)]
-    unknown = int(np.count_nonzero(~known))
-    return size, rate, unknown if unknown < known.size else 0
+    return CopyFigures(groups.labels, stats, having, total, spent, picked.untimed, picked.negative)
 
 
-def _from_totals(index: TraceIndex, options: ViewOptions, picked: PickedRows) -> Section:
+class CopySums:
+    """The same figures, added up batch by batch."""
+
+    def __init__(self) -> None:
+        self._tallies = Tallies()
+        self._sums: list[list[int]] = []
+        """Of each group: rows that have a size, their bytes and ns."""
+        self._untimed = self._negative = 0
+
+    def fits(self, _formats: Collection[str], /) -> bool:
+        """Return True: durations and sizes add up whatever the format is."""
+        return True
+
+    def take(self, batch: pa.RecordBatch) -> bool:
+        """Add the rows of a batch."""
+        mask, timed = grouping.kind_mask(batch, _KINDS), arrow.valid(batch.column("dur_ns"))
+        rows = np.flatnonzero(mask & timed)
+        self._untimed += int(np.count_nonzero(mask)) - rows.size
+        if not rows.size:
+            return True
+        durations = arrow.ints(batch.column("dur_ns"))[rows]
+        self._negative += int(np.count_nonzero(durations < 0))
+        durations = np.maximum(durations, 0)
+        groups = grouping.group_by(*(grouping.used_key(batch, key, rows) for key in _KEYS))
+        numbers = self._tallies.add(groups.labels, tally(groups.codes, groups.count, durations))
+        self._sums += [[0, 0, 0] for _ in range(len(self._tallies.labels) - len(self._sums))]
+        known = arrow.valid(batch.column("bytes"))[rows]
+        codes, sizes = groups.codes[known], arrow.ints(batch.column("bytes"))[rows][known]
+        having = np.bincount(codes, minlength=groups.count).tolist()
+        moved, spent = (grouping.exact_sums(codes, groups.count, each) for each in (sizes, durations[known]))
+        for number, *more in zip(numbers, having, moved, spent, strict=True):
+            self._sums[number] = [one + other for one, other in zip(self._sums[number], more, strict=True)]
+        return True
+
+    def give(self, index: TraceIndex) -> None:
+        """Put the figures into the index. Raises: TracekitError where a sum exceeds int64."""
+        labels = tuple([list(column) for column in zip(*self._tallies.labels, strict=True)] or [[], [], []])
+        stats = self._tallies.statistics()
+        having, sizes, spent = ([each[place] for each in self._sums] for place in range(3))
+        if any(not -grouping.INT64_MAX - 1 <= size <= grouping.INT64_MAX for size in sizes):
+            raise grouping.too_much(_SIZES)
+        index.give(figures, CopyFigures(labels, stats, having, sizes, spent, self._untimed, self._negative))
+
+
+_KEYS = ("name", "kind", "copy_kind")
+_SIZES = "sizes"
+
+
+def _sums() -> tuple[BatchSums, ...]:
+    return (CopySums(),)
+
+
+def _from_totals(index: TraceIndex, options: ViewOptions, on_rows: Sequence[str]) -> Section:
     timed = _totals.summed(index, _KINDS, ("name", "kind"))
     sized = _totals.sized(index, _KINDS, ("name", "kind"))
     tables = []
@@ -87,9 +165,9 @@ def _from_totals(index: TraceIndex, options: ViewOptions, picked: PickedRows) ->
         columns = [*_placed(sized), *_totals.size_columns(sized)]
         tables.append(tabulate.finish("sizes", "Sizes, without times", columns, options, own_order="bytes"))
     if not tables:
-        return tabulate.nothing(VIEW.name, _TITLE, "memcpy or memset", options, picked.notes("memory operation"))
+        return tabulate.nothing(VIEW.name, _TITLE, "memcpy or memset", options, on_rows)
     notes = [*(_totals.block_notes(timed) if len(timed) else [_totals.TOTALS_NOTE])]
-    notes += [*picked.notes("memory operation"), *tabulate.option_notes(options, tables[0])]
+    notes += [*on_rows, *tabulate.option_notes(options, tables[0])]
     return Section(VIEW.name, _TITLE, tuple(tables), notes=tuple(notes))
 
 
@@ -123,4 +201,5 @@ VIEW = View(
     compute=compute,
     define=named(_KINDS, "memory operation", ("name", "kind", "copy_kind")),
     shows=_SHOWS,
+    sums=_sums,
 )
