@@ -28,6 +28,7 @@ from typing import Any
 # This process stays small, and imports nothing big: a child's peak RSS can never read lower than its parent's.
 HERE = Path(__file__).parent
 AFFINITY = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else {0}
+STREAMED = ("kernel", "memory_manipulation")
 GROWTH = 20
 """The big input of the growth targets has this many times the rows of the normal one."""
 SMALL_SECONDS = 0.45
@@ -488,6 +489,18 @@ def kernel_view(setting: Setting) -> list[Line]:
     return paired(setting, f"kernel view of {rows:,} rows / numpy sort by code", ours, theirs, 1.3)
 
 
+def streamed(setting: Setting) -> list[Line]:
+    """Peak memory of views that are added up batch by batch, start-up included: it must not grow with the events."""
+    rows = 5 * setting.rows
+    source = setting.input("nvprof-csv", rows)
+    lines = []
+    for view in STREAMED:
+        cost = whole_process([sys.executable, "-m", "tracekit", "summary", str(source), "--view", view])
+        what = f"peak RSS of --view {view}, {rows:,} rows ({cost.cpu:.1f} s CPU)"
+        lines.append(Line(what, f"{cost.rss_mb:.0f} MB", "<= 350 MB", cost.rss_mb <= 350))
+    return lines
+
+
 def kineto(setting: Setting) -> list[Line]:
     """Reading a Kineto file with all arguments against orjson into the same columns."""
     import kineto_read
@@ -560,6 +573,7 @@ MEASUREMENTS: dict[str, Callable[[Setting], list[Line]]] = {
         sqlite,
         nsys_view,
         kernel_view,
+        streamed,
         views,
         report,
         commands,
