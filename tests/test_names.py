@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from support import corpus, run_command
 
 import tracekit
 from tracekit.model import names
-from tracekit.model.display import cell_width
+from tracekit.model.display import cell_width, cut_middle, head
 from tracekit.model.names import LEAST_WIDTH, short_names
 from tracekit.model.report import Column, Report, ReportTable, Section
 from tracekit.model.units import Unit
@@ -209,3 +210,78 @@ def test_a_screen_shows_the_file_alone_and_json_the_whole_name(tmp_path: Path) -
         assert "deep" not in shown
     exact = json.loads(run_command("summary", path, "--format", "json").stdout)
     assert frames[1] in json.dumps(exact["headline"], ensure_ascii=False)
+
+
+# The plain forms of what `short_names` computes by brackets alone: character by character.
+
+
+TEXTS = st.lists(
+    st.sampled_from(["<", ">", "(", ")", "{", "}", "[", "]", ",", "->", "-", "…", "a", "_", "é", "核", " "]),
+    max_size=14,
+).map("".join)
+
+
+def _depths(text: str) -> list[int] | None:
+    pairs = {"<": ">", "(": ")", "{": "}", "[": "]"}
+    open_: list[str] = []
+    depths = []
+    for place, char in enumerate(text):
+        is_arrow = char == ">" and place > 0 and text[place - 1] == "-"
+        if char in pairs.values() and not is_arrow and (not open_ or open_.pop() != char):
+            return None
+        depths.append(len(open_))
+        if char in pairs:
+            open_.append(pairs[char])
+    return None if open_ else depths
+
+
+def _with_ellipses(text: str, depths: list[int], most: int) -> str:
+    marked = "".join(char if depth <= most else "\0" for char, depth in zip(text, depths, strict=True))
+    while "\0\0" in marked:
+        marked = marked.replace("\0\0", "\0")
+    return marked.replace("\0", "…")
+
+
+def _shorter_and_shorter(text: str, depths: list[int], width: int) -> Iterator[str]:
+    longest = (0, 0)
+    begin = -1
+    for place, char in enumerate(text):
+        if char == "<" and depths[place] == 0:
+            begin = place
+        elif char == ">" and depths[place] == 0 and begin >= 0:
+            longest = max(longest, (begin, place), key=lambda pair: pair[1] - pair[0])
+            begin = -1
+    first, last = longest
+    commas = [place for place in range(first, last) if text[place] == "," and depths[place] == 1]
+    if text.replace("…", "").isascii():
+        commas = commas[: bisect_right(commas, width - len(text) + last - len(", …")) + 1]
+    for comma in reversed(commas):
+        yield f"{text[:comma]}, …{text[last:]}"
+
+
+@given(TEXTS, st.integers(0, 20))
+def test_brackets_give_the_forms_that_a_look_at_each_character_gives(text: str, width: int) -> None:
+    depths, brackets = _depths(text), names._brackets(text)
+    assert (depths is None) == (brackets is None)
+    if depths is None or brackets is None:
+        return
+    for most in range(4):
+        assert names._collapsed(text, brackets, most) == _with_ellipses(text, depths, most)
+    flat = names._collapsed(text, brackets, 1)
+    whole = _depths(flat)
+    assert whole is not None
+    assert list(names._fewer_arguments(flat, width)) == list(_shorter_and_shorter(flat, whole, width))
+
+
+@given(TEXTS, st.integers(-2, 12))
+def test_texts_of_ascii_are_cut_like_others(text: str, width: int) -> None:
+    plain = text.replace("…", ".").replace("é", "e").replace("核", "k")
+    other = plain.replace("a", "é")  # as wide, and not of ASCII
+    assert head(plain, width) == head(other, width).replace("é", "a")
+    assert cut_middle(plain, width) == cut_middle(other, width).replace("é", "a")
+
+
+@given(TEXTS)
+def test_a_shared_name_ends_before_its_first_arguments(text: str) -> None:
+    places = [i for i in range(1, len(text)) if text[i] in "<(" and (text[i - 1].isalnum() or text[i - 1] == "_")]
+    assert names._shared_name(text) == (text[: places[0]] if places else text)

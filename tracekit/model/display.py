@@ -301,6 +301,8 @@ def _char_width(char: str) -> int:
 
 def head(text: str, width: int) -> str:
     """Return as many first characters as fit into the cells."""
+    if text.isascii():
+        return text[: max(width, 0)]
     used = 0
     for i, cells in enumerate(_widths(text)):
         used += cells
@@ -320,6 +322,8 @@ def cut_middle(text: str, width: int) -> str:
     if width < 2:
         return "…"[:width]
     room = (width - 1) // 2
+    if text.isascii():
+        return f"{text[: width - 1 - room]}…{text[len(text) - room :]}"
     first = head(text, width - 1 - room)
     last: list[str] = []
     for char in reversed(text):

@@ -32,6 +32,10 @@ _CAST = re.compile(r"(?<=[<,( ])\((?:(?:un)?signed )?[A-Za-z_][\w: ]{0,99}\)(?=[
 _ARGUMENTS_END = re.compile(r"\)(?: const)?(?: \[[^\[\]]{1,64}\])*\Z")
 _WORD_END = re.compile(r"\w*\Z")
 _WORD = re.compile(r"\w*")
+_BRACKET = re.compile(r"(?<!-)>|[<(){}\[\]]")
+_COMMA = re.compile(",")
+_PARENTHESIS = re.compile(r"[()]")
+_SHARED = re.compile(r"(?<=\w)[<(]")
 _PAIRS = {"<": ">", "(": ")", "{": "}", "[": "]"}
 _CLOSING = frozenset(_PAIRS.values())
 
@@ -113,14 +117,14 @@ def _forms(name: str, width: int) -> Iterator[str]:
     if (plain := _without_casts(bare)) != bare:
         bare = plain
         yield bare
-    marks = _brackets(bare)
-    if marks is None or bare[0] in _PAIRS:
+    brackets = _brackets(bare)
+    if brackets is None or bare[0] in _PAIRS:
         return
-    for depth in (2, 1):
-        yield _collapsed(bare, marks, depth)
-    flat = _collapsed(bare, marks, 1)
+    yield _collapsed(bare, brackets, 2)
+    flat = _collapsed(bare, brackets, 1)
+    yield flat
     yield from _fewer_arguments(flat, width)
-    yield _collapsed(bare, marks, 0)
+    yield _collapsed(bare, brackets, 0)
     if (own := _shared_name(bare)) != bare:
         yield f"{own}…"
 
@@ -143,7 +147,10 @@ def _bare(name: str) -> str:
     >>> _bare("void at::native::reduce<512, at::native::Op<float>>(at::native::Op<float>)")
     'reduce<512, Op<float>>'
     """
-    return _QUALIFIERS.sub("", _called(name)).replace("> >", ">>") or name
+    called = _called(name)
+    if "::" in called:  # the pattern costs more than all else here
+        called = _QUALIFIERS.sub("", called)
+    return called.replace("> >", ">>") or name
 
 
 def _without_casts(name: str) -> str:
@@ -152,7 +159,7 @@ def _without_casts(name: str) -> str:
     >>> _without_casts("reduce_kernel<(int)512, (unsigned int)1, Op<(bool)1>>")
     'reduce_kernel<512, 1, Op<1>>'
     """
-    return _CAST.sub("", name)
+    return _CAST.sub("", name) if "(" in name else name
 
 
 def _called(name: str) -> str:
@@ -166,41 +173,50 @@ def _called(name: str) -> str:
 def _opening(text: str, end: int) -> int:
     """Return the place of the parenthesis that the one at `end` closes, -1 for none."""
     depth = 0
-    for place in range(end, -1, -1):
-        depth += (text[place] == ")") - (text[place] == "(")
+    for parenthesis in reversed(list(_PARENTHESIS.finditer(text, 0, end + 1))):
+        depth += 1 if parenthesis[0] == ")" else -1
         if not depth:
-            return place
+            return parenthesis.start()
     return -1
 
 
-def _brackets(text: str) -> list[int] | None:
-    """Return for each character in how many brackets it is, None where they do not match."""
+def _brackets(text: str) -> list[list[int]] | None:
+    """Return by depth the places of the brackets there: opening, closing, opening ...; None where they do not match.
+
+    Brackets inside of others are one deeper than these. The head of an arrow, "->", is none.
+    """
     open_: list[str] = []
-    depths = []
-    for place, char in enumerate(text):
-        is_arrow = char == ">" and place > 0 and text[place - 1] == "-"
-        if char in _CLOSING and not is_arrow and (not open_ or open_.pop() != char):
-            return None
-        depths.append(len(open_))
-        if char in _PAIRS:
+    by_depth: list[list[int]] = []
+    for bracket in _BRACKET.finditer(text):
+        char = bracket[0]
+        if char in _CLOSING:
+            if not open_ or open_.pop() != char:
+                return None
+            by_depth[len(open_)].append(bracket.start())
+        else:
+            if len(open_) == len(by_depth):
+                by_depth.append([])
+            by_depth[len(open_)].append(bracket.start())
             open_.append(_PAIRS[char])
-    return None if open_ else depths
+    return None if open_ else by_depth
 
 
-def _collapsed(text: str, depths: list[int], most: int) -> str:
+def _collapsed(text: str, brackets: list[list[int]], most: int) -> str:
     """Return text with "…" in place of what is in more than `most` brackets.
 
     >>> _collapsed("a<b<c>, d>", _brackets("a<b<c>, d>"), 1)
     'a<b<…>, d>'
     """
-    parts = []
-    hidden = False
-    for char, depth in zip(text, depths, strict=True):
-        if depth <= most:
-            parts.append(char)
-        elif not hidden:
-            parts.append("…")
-        hidden = depth > most
+    if most >= len(brackets):
+        return text
+    parts: list[str] = []
+    last = 0
+    places = brackets[most]
+    for begin, end in zip(places[::2], places[1::2], strict=True):
+        if end > begin + 1:
+            parts += text[last : begin + 1], "…"
+            last = end
+    parts.append(text[last:])
     return "".join(parts)
 
 
@@ -208,20 +224,16 @@ def _fewer_arguments(text: str, width: int) -> Iterator[str]:
     """Yield text with ever fewer arguments of its longest outer template: "a<b, c, …>", "a<b, …>".
 
     Of the forms that are wider than `width` only the narrowest: a name with hundreds of arguments has as many.
+    text: collapsed, so that arguments have no commas of their own.
     """
-    depths = _brackets(text)
-    if depths is None:
+    brackets = _brackets(text)
+    if not brackets:
         return
-    longest = (0, 0)
-    begin = -1
-    for place, (char, depth) in enumerate(zip(text, depths, strict=True)):
-        if char == "<" and depth == 0:
-            begin = place
-        elif char == ">" and depth == 0 and begin >= 0:
-            longest = max(longest, (begin, place), key=lambda pair: pair[1] - pair[0])
-            begin = -1
-    first, last = longest
-    commas = [place for place in range(first, last) if text[place] == "," and depths[place] == 1]
+    first, last = 0, 0
+    for begin, end in zip(brackets[0][::2], brackets[0][1::2], strict=True):
+        if text[begin] == "<" and end - begin > last - first:
+            first, last = begin, end
+    commas = [comma.start() for comma in _COMMA.finditer(text, first, last)]
     if text.replace("…", "").isascii():
         room = width - len(text) + last - len(", …")
         commas = commas[: bisect_right(commas, room) + 1]
@@ -274,7 +286,5 @@ def _cut_around(text: str, place: int, width: int) -> str:
 
 def _shared_name(text: str) -> str:
     """Return the name of a function that a text begins with: up to its template arguments or arguments."""
-    for place, char in enumerate(text):
-        if char in "<(" and place and (text[place - 1].isalnum() or text[place - 1] == "_"):
-            return text[:place]
-    return text
+    found = _SHARED.search(text)
+    return text[: found.start()] if found else text
