@@ -25,6 +25,7 @@ from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask, pc
+from tracekit.model.patterns import found_in
 from tracekit.model.schema import Kind
 
 __all__ = ["ARGS_OF", "COLUMNS", "AutogradNodes", "autograd_nodes"]
@@ -32,7 +33,7 @@ __all__ = ["ARGS_OF", "COLUMNS", "AutogradNodes", "autograd_nodes"]
 COLUMNS = _host.COLUMNS | {"name", "raw_name", "args"}
 ARGS_OF = frozenset({Kind.OPERATOR})
 EVALUATE = "autograd::engine::evaluate_function"
-_NODE = re.compile(rf"{EVALUATE}|(?:[\w:.<>]*::)?\w*Backward\d*$")
+_NODE = re.compile(rf"^(?:{EVALUATE}|(?:[\w:.<>]*::)?\w*Backward\d*$)")
 _ARROW = "fwdbwd"
 _DECORATION = re.compile(r"^.*(?:::|: )|Backward\d*$|_")
 
@@ -61,7 +62,7 @@ def autograd_nodes(index: TraceIndex) -> AutogradNodes | None:
     if "args" not in index.events.column_names or "name" not in index.events.column_names:
         return None
     codes, names = index.texts("name")
-    looks = np.array([*(_NODE.match(name) is not None for name in names), False], np.bool_)
+    looks = np.append(found_in(_NODE, names), False)
     if not looks.any():
         return None
     host = _host.host(index)

@@ -18,6 +18,7 @@ from tracekit.index.topology import Topology
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, pc
+from tracekit.model.patterns import rows_found
 from tracekit.model.report import Cell
 from tracekit.model.schema import Kind
 
@@ -104,8 +105,9 @@ class Collective:
 def host_ranges(index: TraceIndex) -> I64:
     """Return the rows of EVENTS, with a duration, that are communication on the host."""
     codes, names = index.texts("name")
-    named = np.array([_HOST_NAME.search(name[:_LONGEST_NAME]) is not None for name in names] + [False], np.bool_)
-    found = index.kind_mask({Kind.COMMUNICATION}) | index.kind_mask(_HOST_KINDS) & named[codes]
+    found = index.kind_mask({Kind.COMMUNICATION}).copy()
+    able = np.flatnonzero(index.kind_mask(_HOST_KINDS))
+    found[able] |= rows_found(_HOST_NAME, names, codes[able], _LONGEST_NAME)
     return np.flatnonzero(found & index.has("dur_ns"))
 
 

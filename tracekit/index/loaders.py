@@ -9,6 +9,7 @@ habit of naming, such as `get_batch` or `tokenize`, is not.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from enum import IntEnum
 from functools import lru_cache
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.model.arrow import I64, Mask
+from tracekit.model.patterns import found_in
 from tracekit.model.schema import Kind
 
 __all__ = ["LONGEST_NAME", "certain_loaders", "find_loaders"]
@@ -81,6 +83,15 @@ _HABIT = re.compile(
 """Common names of ranges in which programs load or prepare their data."""
 
 
+_SOME_WORD = re.compile(
+    r"data|dali|web|ffcv|iterator|load|fetch|read|get|next|wait|input|collate|decode|tokeni| [^()]*\.py", re.IGNORECASE
+)
+"""Every name of a load has one of these words: each alternative of the patterns above has one, in one piece.
+
+Only the blanks in the name of a file are left out, and may divide a word.
+"""
+
+
 @lru_cache(maxsize=4096)
 def loader_name(name: str) -> LoaderName:
     """Return how sure a name is to be that of a load.
@@ -109,6 +120,12 @@ def loader_name(name: str) -> LoaderName:
     return LoaderName.CERTAIN if not called or _METHODS.fullmatch(called[-1]) else LoaderName.NO
 
 
+def may_load(names: Sequence[str]) -> Mask:
+    """Return shape (n,), which names may be those of loads: the others are none, which costs little to know."""
+    # Lower case may make a letter of ASCII of another one.
+    return found_in(_SOME_WORD, names) | np.array([not name.isascii() for name in names], np.bool_)
+
+
 @join
 def find_loaders(index: TraceIndex, pattern: str = "") -> I64:
     """Return the rows of EVENTS, with a duration, that load data, in order.
@@ -133,7 +150,10 @@ def _judged(index: TraceIndex, pattern: str) -> I64:
     used = np.unique(codes[ranges])
     own = re.compile(pattern) if pattern else None
     judged = np.zeros(len(names) + 1, np.int64)
-    for code in used[used >= 0].tolist():
+    used = used[used >= 0]
+    if own is None:
+        used = used[may_load([names[code] for code in used.tolist()])]
+    for code in used.tolist():
         asked_for = own is not None and own.search(names[code][:LONGEST_NAME]) is not None
         judged[code] = LoaderName.CERTAIN if asked_for else loader_name(names[code])
     found = np.where(ranges, judged[codes], LoaderName.NO)

@@ -21,6 +21,7 @@ from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Mask
+from tracekit.model.patterns import rows_found
 from tracekit.model.schema import Kind
 
 __all__ = ["COLUMNS", "Candidates", "MatchedCollectives", "candidates", "communication", "find", "matched", "only"]
@@ -28,7 +29,7 @@ __all__ = ["COLUMNS", "Candidates", "MatchedCollectives", "candidates", "communi
 COLUMNS = _owners.COLUMNS | {"ts_ns", "dur_ns", "name", "device", "stream", "bytes", "args"}
 
 _PAIRS = re.compile(r"(?:^|[^a-z])i?(?:send|recv|send_?recv)", re.IGNORECASE)
-_QUEUED = re.compile(r"(?:nccl|rccl|xccl|hccl):")
+_QUEUED = re.compile(r"^(?:nccl|rccl|xccl|hccl):")
 _TOGETHER = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier", re.IGNORECASE)
 """Operations that no rank leaves before the last one has entered: a broadcast's root may."""
 
@@ -75,7 +76,7 @@ def communication(index: TraceIndex, owners: _owners.Owners) -> tuple[I64, int]:
     on_host = np.flatnonzero(kind & ~placed & ~made_up)
     on_host = on_host[~has[owners.codes[on_host]]]
     codes, names = index.texts("name")
-    queue = np.array([_QUEUED.match(name) is not None for name in names] + [False], np.bool_)[codes[on_host]]
+    queue = rows_found(_QUEUED, names, codes[on_host])
     return np.sort(np.concatenate((on_device, on_host[~queue]))), int(np.count_nonzero(queue))
 
 

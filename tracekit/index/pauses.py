@@ -25,6 +25,7 @@ from tracekit.index.loaders import LONGEST_NAME, find_loaders
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Mask
+from tracekit.model.patterns import rows_found
 from tracekit.model.schema import API_CALLS, USER_RANGES, Kind
 
 __all__ = ["Pauses", "find", "waits"]
@@ -160,9 +161,6 @@ def _regular(index: TraceIndex, before: I64, after: I64, kept: Mask) -> Mask:
 def waits(index: TraceIndex, around: I64) -> Mask:
     """Return which of these rows, ranges, -1 for none, are named like a wait for work from outside."""
     codes, names = index.texts("name")
-    like = np.zeros(len(names) + 1, np.bool_)
-    held = around >= 0
-    used = np.unique(codes[around[held]])
-    like[used] = [code >= 0 and WAITS.search(names[code][:LONGEST_NAME]) is not None for code in used.tolist()]
-    found: Mask = held & like[codes[around]]
+    found = around >= 0
+    found[found] = rows_found(WAITS, names, codes[around[found]], LONGEST_NAME)
     return found

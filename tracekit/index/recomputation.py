@@ -15,6 +15,7 @@ from tracekit.index import grouping
 from tracekit.index.host_tree import HostTree
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64, Mask
+from tracekit.model.patterns import found_in
 from tracekit.model.schema import Kind
 
 __all__ = ["recomputed"]
@@ -48,4 +49,4 @@ def recomputed(index: TraceIndex, tree: HostTree, places: I64) -> Mask:
 
 
 def _matching(texts: list[str], pattern: re.Pattern[str]) -> Mask:
-    return np.array([*(pattern.search(text) is not None for text in texts), False], np.bool_)
+    return np.append(found_in(pattern, texts), False)

@@ -13,6 +13,7 @@ from tracekit.index.kernel_classes import communicates
 from tracekit.index.work_units import work_units
 from tracekit.model import arrow
 from tracekit.model.arrow import F64, I64, Mask
+from tracekit.model.patterns import rows_found
 from tracekit.model.report import Evidence, Finding
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
@@ -189,10 +190,8 @@ def _costly(facts: Facts, owner: int, kernels: I64) -> list[tuple[str, I64, Boun
 def _fp32(facts: Facts, owner: int, kernels: I64) -> tuple[list[Finding], I64]:
     """Return the finding about products in fp32, if it is worth it, and the kernels that compute them."""
     codes, names = facts.names
-    used = np.unique(codes[kernels])
-    texts = [(c, names[c][:LONGEST_NAME]) for c in used.tolist() if c >= 0]
-    fits = [c for c, text in texts if _FP32.search(text) and not _TENSOR.search(text)]
-    rows = kernels[np.isin(codes[kernels], fits)]
+    rows = kernels[rows_found(_FP32, names, codes[kernels], LONGEST_NAME)]
+    rows = rows[~rows_found(_TENSOR, names, codes[rows], LONGEST_NAME)]
     rows = rows[_may_have_tensor_cores(facts, rows)] if rows.size else rows
     if not rows.size:
         return [], rows

@@ -12,6 +12,7 @@ from tracekit.index.launches import named as named_like
 from tracekit.index.steps import covered
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
+from tracekit.model.patterns import found_in, rows_found
 from tracekit.model.report import Finding
 from tracekit.model.schema import API_CALLS, USER_RANGES, Kind
 from tracekit.model.units import Unit
@@ -193,15 +194,15 @@ def _compiling(facts: Facts) -> tuple[I64, bool]:
     codes, names = facts.names
     compilers, tries, regions = (np.zeros(len(names) + 1, np.bool_) for _ in range(3))
     used = np.unique(codes[ranges])
+    used = used[used >= 0]
+    texts = [names[code][:_LONGEST_NAME] for code in used.tolist()]
+    tries[used], regions[used] = found_in(_TRIES, texts), found_in(_COMPILED, texts)
+    by_name = np.where(found_in(_FILE, texts), found_in(_PYTHON, texts), found_in(_COMPILERS, texts))
+    compilers[used] = by_name & ~regions[used] & ~found_in(_OPERATOR, texts)
     base = np.arange(len(names) + 1)
     bases: dict[str, int] = {}
-    for code in used[used >= 0].tolist():
-        name = names[code][:_LONGEST_NAME]
-        tries[code] = _TRIES.search(name) is not None
-        regions[code] = _COMPILED.search(name) is not None
-        by_name = _PYTHON if _FILE.search(name) else _COMPILERS
-        compilers[code] = not (regions[code] or _OPERATOR.match(name)) and by_name.search(name) is not None
-        base[code] = bases.setdefault(_NUMBERS.sub("", name), code)
+    for code in used[regions[used]].tolist():
+        base[code] = bases.setdefault(_NUMBERS.sub("", names[code][:_LONGEST_NAME]), code)
     named_so = ranges[compilers[codes[ranges]]]
     launched = np.sort(facts.starts[facts.calls_of(facts.devices.rows)])
 
@@ -226,10 +227,10 @@ def _compiling(facts: Facts) -> tuple[I64, bool]:
     leads, of_name = np.zeros(around.size, np.bool_), np.zeros(around.size, np.int64)
     leads[order[first]], of_name[order] = True, exact
     usually = 2 * np.bincount(of_name[long], minlength=first.size) >= np.bincount(of_name, minlength=first.size)
-    numbered = np.array([_NUMBERS.search(name) is not None for name in names] + [False], np.bool_)[codes[around]]
+    numbered = rows_found(_NUMBERS, names, codes[around])
     long &= leads | usually[of_name] | ~numbered
     around = around[long]
-    return np.union1d(sure, around[quiet(around)]), bool(named_so.size or regions[used[used >= 0]].any())
+    return np.union1d(sure, around[quiet(around)]), bool(named_so.size or regions[used].any())
 
 
 def compilation(facts: Facts) -> RuleResult:

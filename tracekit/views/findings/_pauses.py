@@ -12,6 +12,7 @@ from tracekit.index.pauses import Pauses
 from tracekit.index.steps import covered
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
+from tracekit.model.patterns import rows_found
 from tracekit.model.report import Finding
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.model.units import Unit
@@ -96,8 +97,7 @@ def overhead_of(facts: Facts, owner: int, pattern: re.Pattern[str] = _OF_THE_PRO
         np.isin(sources[rows], np.unique(sources[facts.work.rows][facts.owners.codes[facts.work.rows] == owner]))
     ]
     codes, names = facts.names
-    known = np.array([pattern.search(name) is not None for name in names] + [False], np.bool_)
-    found: I64 = rows[known[codes[rows]]]
+    found: I64 = rows[rows_found(pattern, names, codes[rows])]
     return found
 
 

@@ -13,6 +13,7 @@ from tracekit.index.grouping import group_by
 from tracekit.index.lanes import device_in
 from tracekit.index.matched_collectives import MatchedCollectives
 from tracekit.model.arrow import I64, Mask
+from tracekit.model.patterns import rows_found
 from tracekit.model.report import Finding
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
@@ -238,11 +239,9 @@ def unequal_stages(facts: Facts) -> RuleResult:
     rows = collectives.kernels(facts.index)[0]
     codes, names = facts.names
     host = np.flatnonzero(facts.kinds(*_HOST) & ~facts.index.has("device"))
-    used = np.unique(codes[np.concatenate((rows, host))])
-    passes = np.zeros(len(names) + 1, np.bool_)
-    passes[used] = [code >= 0 and _PASSES.search(names[code][:300]) is not None for code in used.tolist()]
-    talk = np.unique(facts.owners.codes[host[passes[codes[host]]]])
-    pairs = rows[passes[codes[rows]] | _both_ways(facts, rows)]
+    host = host[rows_found(_PASSES, names, codes[host], 300)]
+    talk = np.unique(facts.owners.codes[host])
+    pairs = rows[rows_found(_PASSES, names, codes[rows], 300) | _both_ways(facts, rows)]
     pairs = pairs[np.isin(facts.owners.codes[pairs], talk)]
     owners = np.unique(facts.owners.codes[pairs])
     if owners.size < 2:

@@ -18,6 +18,7 @@ from tracekit.index.work_units import UnitGroup, WorkUnits, work_units
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask
+from tracekit.model.patterns import rows_found
 from tracekit.model.report import Finding
 from tracekit.model.units import Unit
 from tracekit.views.findings._facts import Bound, Facts, RuleResult, how, named, percent, span, sure
@@ -219,10 +220,9 @@ def _unaligned(group: UnitGroup) -> int | None:
 def _conversions(facts: Facts, slow: _SlowGroup) -> float:
     """Return the part of the time that kernels take which only convert layouts."""
     codes, names = facts.names
-    converts = np.array([*(bool(_CONVERSION.search(name[:LONGEST_NAME])) for name in names), False], np.bool_)
     lengths = facts.lengths[slow.rows]
     main = names.index(slow.group.kernel) if slow.group.kernel in names else -2
-    beside = converts[codes[slow.rows]] & (codes[slow.rows] != main)
+    beside = rows_found(_CONVERSION, names, codes[slow.rows], LONGEST_NAME) & (codes[slow.rows] != main)
     return float(lengths[beside].sum() / max(int(lengths.sum()), 1))
 
 

@@ -31,6 +31,7 @@ from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import args, arrow
 from tracekit.model.arrow import I32, I64, Chunked, Mask
+from tracekit.model.patterns import rows_found
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, USER_RANGES, Kind
 
 __all__ = ["ARGS_OF", "COLUMNS", "OwnGraph", "count", "graphs", "path_of"]
@@ -103,9 +104,7 @@ def by_name(rows: PathRows, host: I64) -> Waiting:
 
 
 def _named(rows: PathRows, at: I64, pattern: re.Pattern[str]) -> Mask:
-    known = np.array([pattern.search(name) is not None for name in rows.names], np.bool_)
-    found: Mask = known[rows.name[at]]
-    return found
+    return rows_found(pattern, rows.names, rows.name[at])
 
 
 def linked_rows(rows: PathRows, calls: I64, others: I64) -> I64:
