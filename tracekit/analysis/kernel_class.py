@@ -174,18 +174,24 @@ def _classes(texts: list[str], rules: Sequence[ClassRule]) -> dict[str, KernelCl
     plain = [text for text in texts if text.isascii() and text.isprintable()]
     others = [text for text in texts if not (text.isascii() and text.isprintable())]
     found: dict[str, KernelClass] = {}
+    column, left = arrow.array(plain, pa.string()), np.arange(len(plain))
     for rule in rules:
-        fitting = [text for text in others if re.search(rule.pattern, text, re.IGNORECASE)]
-        if rule not in _LINEAR:  # a user's: its grammar is Python's, and Arrow's engine may read it otherwise
-            fitting += [text for text in plain if re.search(rule.pattern, text, re.IGNORECASE)]
-        elif plain:
-            linear, is_exact = _LINEAR[rule]
-            near = pc.match_substring_regex(arrow.array(plain, pa.string()), linear, ignore_case=True)
-            candidates = [plain[at] for at in np.flatnonzero(arrow.bools(near)).tolist()]
-            fitting += [text for text in candidates if is_exact or re.search(rule.pattern, text, re.IGNORECASE)]
-        if fitting:
+        pattern = re.compile(rule.pattern, re.IGNORECASE)
+        if fitting := [text for text in others if pattern.search(text)]:
             found |= dict.fromkeys(fitting, rule.kernel_class)
-            plain, others = [[text for text in left if text not in found] for left in (plain, others)]
+            others = [text for text in others if text not in found]
+        if not left.size:
+            continue
+        # A user's rule is not among these: its grammar is Python's, and Arrow's engine may read it otherwise.
+        linear, is_exact = _LINEAR.get(rule, ("", False))
+        fits = arrow.bools(pc.match_substring_regex(column, linear, ignore_case=True))
+        if not is_exact:
+            at = np.flatnonzero(fits)
+            fits = np.zeros(left.size, np.bool_)
+            fits[[i for i, of in zip(at.tolist(), left[at].tolist(), strict=True) if pattern.search(plain[of])]] = True
+        if fits.any():
+            found |= dict.fromkeys([plain[at] for at in left[fits].tolist()], rule.kernel_class)
+            column, left = column.filter(arrow.array(~fits)), left[~fits]
     return found
 
 
