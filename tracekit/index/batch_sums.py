@@ -7,7 +7,7 @@ puts its joins into the index of a trace of few rows (`TraceIndex.give`), as the
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from tracekit.index.grouping import too_long
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell
+from tracekit.model.schema import Kind
 
 __all__ = ["BITS", "MOST_VALUES", "BatchSums", "Tallies"]
 
@@ -30,7 +31,13 @@ _FEW = 1_000_000
 
 
 class BatchSums(Protocol):
-    """Sums that one or several views need of all rows, added up batch by batch."""
+    """Sums that one or several views need of all rows, added up batch by batch.
+
+    columns: those of EVENTS that `take` looks at. args_of: the kinds of rows whose `args` it looks at.
+    """
+
+    columns: ClassVar[frozenset[str]]
+    args_of: ClassVar[frozenset[Kind]]
 
     def fits(self, formats: Collection[str], /) -> bool:
         """Return whether inputs of these formats have nothing that needs all events at once."""

@@ -48,19 +48,28 @@ from tracekit.readers.source import Source
 from tracekit.safety.anonymize import Guard
 from tracekit.writers.base import RowStream
 
-__all__ = ["Inputs"]
+__all__ = ["Inputs", "LookedAt"]
+
+
+@dataclass(frozen=True, slots=True)
+class LookedAt:
+    """Columns of EVENTS, and the kinds of rows whose `args` are looked at."""
+
+    columns: frozenset[str]
+    args_of: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     """Demands on a stream. order: rows come by start. sort: they are sorted on disk, whatever the format promises.
 
-    then: stages of the caller, behind all others.
+    then: stages of the caller, behind all others. looked_at: what the caller looks at, None for what the options name.
     """
 
     order: bool = False
     sort: bool = False
     then: Sequence[Stage] = ()
+    looked_at: LookedAt | None = None
 
 
 class Inputs:
@@ -124,13 +133,16 @@ class Inputs:
             return each.opened
         return replace(each.opened, batches=through(each.opened.batches, [facts_stage(each, placed[each.number])]))
 
-    def stream(self, *, order: bool, sort: bool = False, then: Sequence[Stage] = ()) -> RowStream:
+    def stream(
+        self, *, order: bool, sort: bool = False, then: Sequence[Stage] = (), looked_at: LookedAt | None = None
+    ) -> RowStream:
         """Return all inputs as one stream. order: rows come by start; sort: through the sort on disk, also where a
-        format promises order. then: stages of the caller.
+        format promises order. then: stages of the caller. looked_at: what the caller looks at, where
+        that is less than the options name.
 
         While it runs it raises OutOfOrderError when a promise was false.
         """
-        plan, wanted = self._planned(), _Wanted(order, sort, then)
+        plan, wanted = self._planned(), _Wanted(order, sort, then, looked_at)
         self.work = None if order else StreamWork()
         inputs = list(self._begin(plan.joins, wanted))
         if not inputs:
@@ -216,7 +228,7 @@ class Inputs:
             self._described.append(f"{item.name}: cannot be read")
             try:
                 first_source = joins.sources.get(number, first_source)
-                opened, stages, unmarked = self._open(number, item, first_source, joins)
+                opened, stages, unmarked = self._open(number, item, first_source, joins, wanted.looked_at)
                 later: list[AnyStage] = []
                 if self._alone:
                     later = [*self._ordering(opened, unmarked, wanted), *wanted.then]
@@ -240,12 +252,15 @@ class Inputs:
             yield OpenedInput(number, item, opened, None if first is None else reading.first_start(first), unmarked)
 
     def _open(
-        self, number: int, item: Input, first_source: int, joins: Joins
+        self, number: int, item: Input, first_source: int, joins: Joins, looked_at: LookedAt | None
     ) -> tuple[ReadResult, list[AnyStage], bool]:
         """Return what the reader gives of an input, its stages, and whether `step` is still to be set after them."""
         how, files = self._options, self._files
         name = files.reader(number).name
-        columns, args_of = reading.columns_looked_at(how, name), reading.args_looked_at(how, name)
+        asked = how
+        if looked_at is not None:
+            asked = replace(how, columns=looked_at.columns, args_of=looked_at.args_of, more_columns=None)
+        columns, args_of = reading.columns_looked_at(asked, name), reading.args_looked_at(asked, name)
         if columns is not None and joins.of(number):
             columns |= one_process.COLUMNS
         executions = self._planned().executions

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.index.batch_sums import BatchSums
-from tracekit.inputs.stream import Inputs
+from tracekit.inputs.stream import Inputs, LookedAt
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
 from tracekit.model.schema import Kind
@@ -35,7 +35,10 @@ def add_up(joined: Inputs, sums: Sequence[BatchSums], columns: Sequence[str]) ->
     Then the inputs are to be read once more. Memory does not grow with them, but for `Inputs.work`.
     Raises: TracekitError.
     """
-    stream = joined.stream(order=False)
+    # Less is looked at than where all events are kept, so less is read.
+    looked_at = {"pid", "source", "ts_ns", "dur_ns"}.union(*(each.columns for each in sums))
+    args_of = frozenset[str]().union(*(each.args_of for each in sums))
+    stream = joined.stream(order=False, looked_at=LookedAt(frozenset(looked_at), args_of))
     rows, totals = _ProcessSpans(), list[pa.RecordBatch]()
     if not all(each.fits(joined.formats) for each in sums):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -100,6 +101,9 @@ _KEYS = ("name", "kind")
 
 class NamedSums:
     """The figures of a table by name, added up: over the batches of a trace, and over the inputs of a run."""
+
+    columns: ClassVar[frozenset[str]] = frozenset({"dur_ns", "name", "kind"})
+    args_of: ClassVar[frozenset[Kind]] = frozenset()
 
     def __init__(self, key: FiguresKey, most: int | None = None) -> None:
         self.tallies = Tallies(most)

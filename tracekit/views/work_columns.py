@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from tracekit.analysis.efficiency.formulas import DEFINED
 from tracekit.index import host_tree
 from tracekit.index.stated_work import STATING
 from tracekit.index.trace_index import TraceIndex, join
-from tracekit.index.work_units import COLUMNS, LIMITS, WorkUnits, has_shapes, work_units
+from tracekit.index.work_units import COLUMNS, KINDS, LIMITS, WorkUnits, has_shapes, work_units
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell, Column
@@ -200,6 +201,9 @@ def kernel_work(index: TraceIndex) -> WorkSums | None:
 
 class NoWork:
     """The work by name of a trace that shows none. Whose work it is needs all events, so only "none" adds up."""
+
+    columns: ClassVar[frozenset[str]] = frozenset({"kind", "name", "raw_name", "args"})
+    args_of: ClassVar[frozenset[Kind]] = KINDS
 
     def fits(self, formats: Collection[str], /) -> bool:
         """Return whether no device event of these formats states its own work."""

@@ -6,7 +6,7 @@ keeps its bits, as in SQLite), an empty text is null in a block, and a number th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -135,7 +135,14 @@ class ArrowTables:
         texts: Any = pa.chunked_array([block["value"] for block in blocks], pa.string())
         return ids[order], texts.take(pa.array(order))
 
-    def blocks(self, table: str, wanted: Mapping[str, CellType], size: int = BATCH_ROWS) -> Iterator[RowBlock]:
+    def blocks(
+        self,
+        table: str,
+        wanted: Mapping[str, CellType],
+        size: int = BATCH_ROWS,
+        *,
+        unread: Collection[str] = (),  # noqa: ARG002 - what is in memory is not read again
+    ) -> Iterator[RowBlock]:
         """Yield the rows of a table in their order. Raises: ParseError."""
         have = [name for name in wanted if name in self.tables[table]]
         first, held, odd = 1, 0, 0

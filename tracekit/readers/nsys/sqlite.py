@@ -107,13 +107,42 @@ KERNEL = (
 """Columns of kernels that go into args."""
 
 
-def _placed(ctx: Context, block: RowBlock, extras: list[Extra]) -> Columns:
+_OF_WORK = ("graphNodeId", "greenContextId")
+"""Columns of all device work that go into args."""
+_IN_ARGS = {
+    "KERNEL": ("launchType", *KERNEL, *_OF_WORK),
+    "MEMCPY": ("srcKind", "dstKind", "migrationCause", "virtualAddress", *cuda.PEERS, *_OF_WORK),
+    "MEMSET": ("value", "memKind", *_OF_WORK),
+    "RUNTIME": ("returnValue",),
+    "DRIVER": ("returnValue",),
+}
+"""Columns of long tables that go nowhere else."""
+_KINDS = {
+    "KERNEL": (Kind.KERNEL,),
+    "MEMCPY": (Kind.MEMCPY,),
+    "MEMSET": (Kind.MEMSET,),
+    "RUNTIME": (Kind.RUNTIME, Kind.DRIVER),
+    "DRIVER": (Kind.RUNTIME, Kind.DRIVER),
+}
+
+
+def _unread(ctx: Context, name: str) -> frozenset[str]:
+    """Return the columns of a table that nobody will look at. name: without the version."""
+    short = name.removeprefix(PREFIX)
+    if not name.startswith(PREFIX) or short not in _KINDS:
+        return frozenset()
+    of_args = frozenset() if cuda.reads_args(ctx, *_KINDS[short]) else frozenset(_IN_ARGS[short])
+    return of_args | (cuda.unread_shapes(ctx) if short == "KERNEL" else frozenset())
+
+
+def _placed(ctx: Context, block: RowBlock, extras: list[Extra], kind: Kind) -> Columns:
     """Return the columns that all device work has."""
-    extras += [Extra(key, block.columns.get(key)) for key in ("graphNodeId", "greenContextId")]
     columns = cuda.place(ctx, block)
     columns["pid"] = pid_of(ctx, block.columns.get("globalPid"))
-    columns["args"] = args_of(block.count, extras)
-    return columns
+    if cuda.reads_args(ctx, kind):
+        extras += [Extra(key, block.columns.get(key)) for key in _OF_WORK]
+        columns["args"] = args_of(block.count, extras)
+    return columns | {"kind": kind}
 
 
 def kernels(ctx: Context, block: RowBlock, contexts: ContextDevices) -> Columns:
@@ -124,7 +153,7 @@ def kernels(ctx: Context, block: RowBlock, contexts: ContextDevices) -> Columns:
     mangled = block.columns.get("mangledName")
     ids = [cuda.above_zero(block.columns.get(name)) for name in ("demangledName", "shortName", "mangledName")]
     known_ids = [column for column in ids if column is not None]
-    columns = _placed(ctx, block, extras) | cuda.shape(ctx, block) | {"kind": Kind.KERNEL}
+    columns = _placed(ctx, block, extras, Kind.KERNEL) | cuda.shape(ctx, block)
     if known_ids:
         shown = strings(ctx, pc.coalesce(*known_ids))
         name, raw_name = ctx.names.columns(shown)
@@ -147,12 +176,12 @@ def _differing(raw: DictColumn, shown: DictColumn) -> DictColumn | None:
 def graphs(ctx: Context, block: RowBlock) -> Columns:
     """Return the columns of kernels: one for each launch of a graph that was traced as a whole."""
     keys = ("graphExecId", "originalGraphId")
-    columns = _placed(ctx, block, [Extra(key, block.columns.get(key)) for key in keys])
+    columns = _placed(ctx, block, [Extra(key, block.columns.get(key)) for key in keys], Kind.KERNEL)
     ids = block.columns.get("graphId")
     name = "[CUDA graph]" if ids is None else coded(ids, lambda number: f"[CUDA graph {number}]")
     text = "CUDA graphs were traced as a whole: each launch is one event of kind kernel, its kernels are unknown"
     ctx.ledger.note("whole-graphs", text, block.count)
-    return columns | {"kind": Kind.KERNEL, "name": name}
+    return columns | {"name": name}
 
 
 def copies(ctx: Context, block: RowBlock, devices: dict[tuple[int, int], int], contexts: ContextDevices) -> Columns:
@@ -170,8 +199,7 @@ def copies(ctx: Context, block: RowBlock, devices: dict[tuple[int, int], int], c
         Extra("virtual_address", block.columns.get("virtualAddress")),
         *(Extra(key, block.columns.get(name), as_is) for name, key in cuda.PEERS.items()),
     ]
-    return _placed(ctx, block, extras) | {
-        "kind": Kind.MEMCPY,
+    return _placed(ctx, block, extras, Kind.MEMCPY) | {
         "name": "[CUDA memcpy]" if kinds is None else coded(kinds, copy_name),
         "copy_kind": coded(kinds, COPY_KINDS.get),
         "bytes": block.columns.get("bytes"),
@@ -185,8 +213,7 @@ def memsets(ctx: Context, block: RowBlock, contexts: ContextDevices) -> Columns:
         Extra("value", block.columns.get("value"), as_is),
         Extra("mem_type", block.columns.get("memKind"), MEMORY.get),
     ]
-    return _placed(ctx, block, extras) | {
-        "kind": Kind.MEMSET,
+    return _placed(ctx, block, extras, Kind.MEMSET) | {
         "name": "[CUDA memset]",
         "bytes": block.columns.get("bytes"),
     }
@@ -207,8 +234,7 @@ def synchronization(ctx: Context, block: RowBlock, contexts: ContextDevices) -> 
     extras = [Extra("syncType", block.columns.get("syncType"), as_is)]
     extras.append(Extra("eventId", event, as_is))
     extras.append(Extra("eventSyncId", cuda.below(block.columns.get("eventSyncId"), cuda.NO_ID)))
-    return _placed(ctx, block, extras) | {
-        "kind": Kind.SYNC,
+    return _placed(ctx, block, extras, Kind.SYNC) | {
         "stream": stream,
         "name": coded(arrow.array(2 * has_event + has_stream), _SYNC.__getitem__),
     }
@@ -230,8 +256,7 @@ def memory_usage(ctx: Context, block: RowBlock) -> Columns:
         Extra("mem_type", block.columns.get("memKind"), MEMORY.get),
         Extra("name", block.columns.get("name")),
     ]
-    return _placed(ctx, block, extras) | {
-        "kind": Kind.MEMORY,
+    return _placed(ctx, block, extras, Kind.MEMORY) | {
         "bytes": arrow.array(size, mask=~block.valid("bytes")),
         "name": coded(arrow.array(freed), lambda gone: "CUDA memory freed" if gone else "CUDA memory allocated"),
     }
@@ -307,7 +332,17 @@ def _batches(ctx: Context, osrt: bool) -> Iterator[pa.RecordBatch]:
                     start = "timestamp" if name == "GPU_METRICS" else "start"
                     end = None if name in _MOMENTS else "end"
                     opened = "null" if name.startswith("MPI_") else ""
-                    batches = cuda.events(ctx, table, wanted, make, start=start, end=end, open_ends=opened, zero=zero)
+                    batches = cuda.events(
+                        ctx,
+                        table,
+                        wanted,
+                        make,
+                        start=start,
+                        end=end,
+                        open_ends=opened,
+                        zero=zero,
+                        unread=_unread(ctx, name),
+                    )
                     yield from with_process_facts(batches, known)
             table = table_named(ctx, "NVTX_EVENTS")
             if table is not None:
@@ -390,7 +425,8 @@ def _ids(block: RowBlock, name: str) -> Column:
 def _calls(ctx: Context, block: RowBlock, kind: Kind | None) -> Columns:
     columns = _thread(ctx, block)
     columns["correlation"] = cuda.above_zero(block.columns.get("correlationId"))
-    columns["args"] = args_of(block.count, [Extra("returnValue", block.columns.get("returnValue"))])
+    if cuda.reads_args(ctx, Kind.RUNTIME, Kind.DRIVER):
+        columns["args"] = args_of(block.count, [Extra("returnValue", block.columns.get("returnValue"))])
     raw = strings(ctx, _ids(block, "nameId"))
     texts = arrow.texts(raw.dictionary)
     names = [cuda.call_name(text) for text in texts]

@@ -538,17 +538,20 @@ def _table(ctx: SqlContext, name: str, pid: int | None) -> Iterator[pa.RecordBat
     table = PREFIX + name
     if name in KERNELS:
         wanted = SPAN | PLACE | SHAPE | integers("name", *_KERNEL_EXTRAS)
-        return cuda.events(ctx, table, wanted, lambda b: _kernels(ctx, b, pid), zero="start")
+        unread = _unread(ctx, _KERNEL_EXTRAS, Kind.KERNEL) | cuda.unread_shapes(ctx)
+        return cuda.events(ctx, table, wanted, lambda b: _kernels(ctx, b, pid), zero="start", unread=unread)
     if name in COPIES:
         wanted = SPAN | PLACE | integers("copyKind", "srcKind", "dstKind", "flags", "bytes", *cuda.PEERS)
         wanted |= integers("runtimeCorrelationId")
-        return cuda.events(ctx, table, wanted, lambda b: _copies(ctx, b, pid), zero="start")
+        unread = _unread(ctx, _COPY_EXTRAS, Kind.MEMCPY)
+        return cuda.events(ctx, table, wanted, lambda b: _copies(ctx, b, pid), zero="start", unread=unread)
     if name == "MEMSET":
         wanted = SPAN | PLACE | integers("value", "bytes", "memoryKind", "flags", "runtimeCorrelationId")
         return cuda.events(ctx, table, wanted, lambda b: _memsets(ctx, b, pid), zero="start")
     if name in CALLS:
         wanted = SPAN | integers("cbid", "processId", "threadId", "correlationId", "returnValue")
-        return cuda.events(ctx, table, wanted, lambda b: _calls(b, name), zero="start")
+        unread = _unread(ctx, ("returnValue",), Kind.RUNTIME, Kind.DRIVER)
+        return cuda.events(ctx, table, wanted, lambda b: _calls(ctx, b, name), zero="start", unread=unread)
     if name == "OVERHEAD":
         wanted = SPAN | integers("overheadKind", "objectKind") | {"objectId": CellType.HEX}
         return cuda.events(ctx, table, wanted, _overhead, zero="start")
@@ -565,18 +568,20 @@ _KERNEL_EXTRAS = (
     *("sharedMemoryCarveoutRequested", "sharedMemoryExecuted", "graphNodeId", "parentGridId"),
     *("parentBlockX", "parentBlockY", "parentBlockZ"),
 )
+_COPY_EXTRAS = ("srcKind", "dstKind", "flags", *cuda.PEERS)
+"""Columns that go into args alone."""
+
+
+def _unread(ctx: SqlContext, extras: Sequence[str], *kinds: Kind) -> frozenset[str]:
+    """Return those of the columns that go into args alone, if nobody will look at the args of these kinds."""
+    return frozenset() if cuda.reads_args(ctx, *kinds) else frozenset(extras)
 
 
 def _kernels(ctx: SqlContext, block: RowBlock, pid: int | None) -> Columns:
     name, raw = _names(ctx, block.columns.get("name"))
-    extras = [Extra(key, block.columns.get(key)) for key in _KERNEL_EXTRAS]
-    columns: Columns = {
-        "kind": Kind.KERNEL,
-        "name": name,
-        "raw_name": raw,
-        "pid": pid,
-        "args": args_of(block.count, extras),
-    }
+    columns: Columns = {"kind": Kind.KERNEL, "name": name, "raw_name": raw, "pid": pid}
+    if cuda.reads_args(ctx, Kind.KERNEL):
+        columns["args"] = args_of(block.count, [Extra(key, block.columns.get(key)) for key in _KERNEL_EXTRAS])
     return columns | cuda.place(ctx, block) | cuda.shape(ctx, block)
 
 
@@ -592,7 +597,7 @@ def _copies(ctx: SqlContext, block: RowBlock, pid: int | None) -> Columns:
         "kind": Kind.MEMCPY,
         "pid": pid,
         "bytes": block.columns.get("bytes"),
-        "args": args_of(block.count, extras),
+        "args": args_of(block.count, extras) if cuda.reads_args(ctx, Kind.MEMCPY) else None,
         "name": coded(kinds, copy_name) if kinds is not None else "[CUDA memcpy]",
         "copy_kind": coded(kinds, cuda.COPY_KINDS.get),
     }
@@ -634,18 +639,20 @@ def _work(ctx: SqlContext, block: RowBlock) -> Columns:
     return columns
 
 
-def _calls(block: RowBlock, name: str) -> Columns:
+def _calls(ctx: SqlContext, block: RowBlock, name: str) -> Columns:
     known = _api_names(name.lower())
     ids = block.columns.get("cbid")
     thread = block.columns.get("threadId")
-    return {
+    columns: Columns = {
         "kind": Kind.RUNTIME if name == "RUNTIME" else Kind.DRIVER,
         "name": None if ids is None else coded(ids, lambda cbid: _call_name(known, cbid)),
         "pid": block.columns.get("processId"),
         "tid": None if thread is None else pc.bit_wise_and(thread, 0xFFFFFFFF),
         "correlation": cuda.above_zero(block.columns.get("correlationId")),
-        "args": args_of(block.count, [Extra("returnValue", block.columns.get("returnValue"))]),
     }
+    if cuda.reads_args(ctx, Kind.RUNTIME, Kind.DRIVER):
+        columns["args"] = args_of(block.count, [Extra("returnValue", block.columns.get("returnValue"))])
+    return columns
 
 
 @lru_cache(maxsize=2)

@@ -8,7 +8,7 @@ each reader has its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TypeAlias
 
@@ -54,8 +54,10 @@ __all__ = [
     "int32",
     "integers",
     "place",
+    "reads_args",
     "shape",
     "texts_by_number",
+    "unread_shapes",
     "with_lost_work",
 ]
 
@@ -175,12 +177,14 @@ def events(
     open_ends: str = "",
     zero: str = "both",
     select: Select | None = None,
+    unread: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Yield the events of a table. Rows with bad times are dropped, each with its reason.
 
     end: None if the rows are moments. open_ends: "null" if a null end is a range that did not end, "zero" if an end of
     0 is a moment. zero: when a time of 0 means "not measured": if "both" are 0, if the "start" is 0, or "never".
     select: returns the mask of the rows that are events, None for all, and counts the others in the ledger.
+    unread: columns that `make` can do without, as in `TableSource.blocks`.
     """
     ledger = ctx.ledger
     missing = [c for c in (start, end) if c is not None and c not in ctx.db.tables[table]]
@@ -191,7 +195,7 @@ def events(
         ledger.drop("no-column", count, where=table, text=f"dropped: the rows of a table without a column {missing[0]}")
         return
     last = 0
-    for block in ctx.db.blocks(table, wanted):
+    for block in ctx.db.blocks(table, wanted, unread=unread):
         ledger.read += block.count
         if open_ends == "zero" and end is not None:
             ends = block.columns[end]
@@ -318,6 +322,18 @@ def int32(ctx: Context, block: RowBlock, name: str) -> Column | None:
         ctx.ledger.note("number-too-large", f"{name} is beyond 32 bits: it counts as empty", count, where=block.table)
         values = pc.if_else(fits, values, None)
     return values.cast(pa.int32())
+
+
+def reads_args(ctx: Context, *kinds: Kind) -> bool:
+    """Return whether the `args` of rows of one of these kinds will be looked at."""
+    of = ctx.options.args_of
+    return ctx.options.wants("args") and (of is None or not of.isdisjoint(kinds))
+
+
+def unread_shapes(ctx: Context) -> frozenset[str]:
+    """Return the columns of `shape` where nobody will look at any of them."""
+    made = (*GRID, "static_smem_bytes", "dynamic_smem_bytes")
+    return frozenset() if any(ctx.options.wants(name) for name in made) else frozenset(SHAPE)
 
 
 def shape(ctx: Context, block: RowBlock) -> Columns:

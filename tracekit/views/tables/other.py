@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -85,6 +86,9 @@ def _by_label(groups: grouping.Groups) -> dict[tuple[Cell, ...], int]:
 
 class UntimedCounts:
     """Rows without a duration, counted batch by batch."""
+
+    columns: ClassVar[frozenset[str]] = frozenset({"dur_ns", "name", "kind"})
+    args_of: ClassVar[frozenset[Kind]] = frozenset()
 
     def __init__(self) -> None:
         self._calls: Counter[tuple[Cell, ...]] = Counter()

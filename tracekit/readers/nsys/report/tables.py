@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -164,7 +164,14 @@ class ReportTables:
                 rows += zip(*cells, strict=True)
         return rows
 
-    def blocks(self, table: str, wanted: Mapping[str, CellType], size: int = BATCH_ROWS) -> Iterator[RowBlock]:
+    def blocks(
+        self,
+        table: str,
+        wanted: Mapping[str, CellType],
+        size: int = BATCH_ROWS,
+        *,
+        unread: Collection[str] = (),  # noqa: ARG002 - what is in memory is not read again
+    ) -> Iterator[RowBlock]:
         """Yield the rows of a table in the order of the file."""
         first = 1
         for batch in self._store.batches(table, size):
