@@ -60,6 +60,19 @@ def test_a_lane_on_which_ranges_nest_has_none() -> None:
     assert found(rows).rows.size == 0
 
 
+def test_a_lane_that_nests_changes_other_lanes_by_the_habits_of_names_alone() -> None:
+    nested = [(101 + 100 * n, 90) for n in range(30)] + [
+        (105 + 100 * n + 20 * k, 7) for n in range(30) for k in range(4)
+    ]
+    plain = [*in_order(60), (105, 10**9)]
+    lanes = [3] * len(nested) + [70_000] * len(plain)
+    long = len(nested) + len(plain) - 1
+    others = [1] * (len(plain) - 1)
+    assert found(nested + plain, lanes, [9] * 30 + [2] * 120 + [*others, 500]).rows.tolist() == [long]
+    # The frames have the name of the long range, too, and all calls of it last over others.
+    assert found(nested + plain, lanes, [9] * 30 + [2] * 120 + [*others, 9]).rows.tolist() == []
+
+
 def test_a_name_that_frames_others_in_all_its_calls_is_none() -> None:
     frames = [(101 + 1000 * n, 990) for n in range(5)]
     rows = frames + [(103 + 1000 * n + 9 * k, 7) for n in range(5) for k in range(100)]

@@ -52,6 +52,8 @@ __all__ = [
 
 
 _FILE_HEAD = 100
+_AT_ONCE = 64
+"""Pages that are read at once, where they are that near."""
 _INNER = (b"\x02", b"\x05")
 """First bytes of inner pages, of an index and of a table."""
 
@@ -122,13 +124,24 @@ class _Pages:
             level = np.concatenate(below) if below else np.empty(0, np.int64)
         return None
 
+    def _inner(self, pages: list[int]) -> Iterator[int]:
+        """Yield those of some ascending pages that are inner ones. Pages nearby are read at once."""
+        at = 0
+        while at < len(pages):
+            first = pages[at]
+            last = at + int(np.searchsorted(pages[at : at + _AT_ONCE], first + _AT_ONCE))
+            data = self._read((first - 1) * self._size, (pages[last - 1] - first) * self._size + _FILE_HEAD + 1)
+            for page in pages[at:last]:
+                place = (page - first) * self._size + (_FILE_HEAD if page == 1 else 0)
+                if data[place : place + 1] in _INNER:
+                    yield page
+            at = last
+
     def _below(self, pages: list[int]) -> list[I64]:
         """Return the pages below inner ones."""
         found = []
-        for page in pages:
+        for page in self._inner(pages):
             start, at = (page - 1) * self._size, _FILE_HEAD if page == 1 else 0
-            if self._read(start + at, 1) not in _INNER:
-                continue
             bytes_ = np.frombuffer(self._read(start, self._size), np.uint8)
             if bytes_.size < self._size:
                 continue  # the file became shorter
