@@ -10,6 +10,7 @@ Sums that a profiler made itself have a second table, of sizes, where it printed
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -98,6 +99,9 @@ def figures(index: TraceIndex) -> CopyFigures:
 
 class CopySums:
     """The same figures, added up batch by batch."""
+
+    columns: ClassVar[frozenset[str]] = frozenset({"dur_ns", "name", "kind", "copy_kind", "bytes"})
+    args_of: ClassVar[frozenset[Kind]] = frozenset()
 
     def __init__(self) -> None:
         self._tallies = Tallies()
