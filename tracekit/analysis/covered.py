@@ -293,7 +293,7 @@ def _counts(lanes: Rows, starts: I64, ends: I64, reach: I64, launches: Codes) ->
 
 
 class _Rounding:
-    """What all starts and durations of a group show about how they were rounded."""
+    """The rounding of all starts and durations of a group, as far as their digits show it."""
 
     def __init__(self) -> None:
         self.whole = True
@@ -301,7 +301,7 @@ class _Rounding:
         self.counts = np.zeros(_LENGTHS, np.int64)
         """Starts of each number of digits."""
         self.steps: dict[int, int] = {}
-        """Of each number of digits the greatest power of ten that divides all its starts."""
+        """The greatest power of ten that divides all starts of a number of digits, by that number."""
 
     def take(self, starts: I64, durations: Rows) -> None:
         """Look at times, n > 0 of them."""

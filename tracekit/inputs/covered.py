@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from tracekit.analysis.covered import CoverSearch
 from tracekit.analysis.packed import Packed
-from tracekit.index import grouping
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
 from tracekit.model.args import with_member
@@ -95,14 +94,14 @@ class StreamWork:
         if self.most and self._count > self.most:
             self._let_go()
             return
-        keys = [grouping.used_key(batch, column, rows) for column in ("name", "kind")]
-        texts = ["" if label is None else str(label) for label in keys[0].labels]
-        if any(text.startswith(_OUTSIDE) for text in texts):
-            rows = rows[np.array([not text.startswith(_OUTSIDE) for text in texts], np.bool_)[keys[0].codes]]
+        name, texts = _texts(batch, "name", rows)
+        outside = np.array([text.startswith(_OUTSIDE) for text in texts], np.bool_)[name]
+        if outside.any():
+            rows, name = rows[~outside], name[~outside]
             if not rows.size:
                 return
-            keys = [grouping.used_key(batch, column, rows) for column in ("name", "kind")]
-        name, kind = (self._numbered(key) for key in keys)
+        kind, kinds = _texts(batch, "kind", rows)
+        name, kind = self._numbered(texts)[name], self._numbered(kinds)[kind]
         start, length, number, launch, source = (
             arrow.ints_or_least(batch.column(column))[rows]
             for column in ("ts_ns", "dur_ns", "event_id", "correlation", "source")
@@ -112,10 +111,9 @@ class StreamWork:
         self._parts.append((self._kept, Packed(number), Packed(kind)))
         self._kept += rows.size
 
-    def _numbered(self, key: grouping.Key) -> I64:
-        """Return a number for the text of each row."""
-        texts = ["" if label is None else str(label) for label in key.labels]
-        return np.array([self._names.setdefault(text, len(self._names)) for text in texts], np.int64)[key.codes]
+    def _numbered(self, texts: Sequence[str]) -> I64:
+        """Return the number of each text."""
+        return np.array([self._names.setdefault(text, len(self._names)) for text in texts], np.int64)
 
     def _let_go(self) -> None:
         self._parts, self._search = [], CoverSearch()
@@ -166,6 +164,14 @@ class StreamWork:
     def _facts(self) -> Iterator[tuple[int, SourceFacts]]:
         for first, run in self._runs.items():
             yield from enumerate(run.sources, first)
+
+
+def _texts(batch: pa.RecordBatch, column: str, rows: Rows) -> tuple[I64, list[str]]:
+    """Return which text each row has, and the texts in use; "" for none."""
+    encoded = arrow.encoded(batch.column(column))
+    used, places = numbered(arrow.codes(encoded)[rows])
+    texts = arrow.optional_texts(encoded.dictionary.take(arrow.array(used, mask=used < 0)))
+    return places, [text or "" for text in texts]
 
 
 def numbered(values: Rows) -> tuple[Rows, I64]:

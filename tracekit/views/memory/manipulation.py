@@ -106,7 +106,7 @@ class CopySums:
     def __init__(self) -> None:
         self._tallies = Tallies()
         self._sums: list[list[int]] = []
-        """Of each group: rows that have a size, their bytes and ns."""
+        """Rows that have a size, their bytes and ns, for each group."""
         self._untimed = self._negative = 0
 
     def fits(self, _formats: Collection[str], /) -> bool:

@@ -191,7 +191,7 @@ class InputArrows:
         _forget_oldest(self._ended, ENDED_FLOWS)
 
     def _begin(self, arrows: _ArrowsOfBatch, points: Points, before: Points | None, free: Mask) -> _Begun:
-        """Move the first points of arrows that are not on slices yet and have a point that is not on a thread.
+        """Move the first flow events of arrows that are not on slices yet and have a point that is not on a thread.
 
         free: whether an arrow may be moved, shape (number of arrows,).
         """
