@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tracekit.model.trace import Ledger
 from tracekit.readers.source import open_source
 from tracekit.readers.sqlite.database import CellType, Database
-from tracekit.readers.sqlite.leaves import NotPlain, PlainTable, integer_blocks
+from tracekit.readers.sqlite.leaves import NeedsSqlite, PlainTable, integer_blocks
 
 Row = tuple[Any, ...]
 LONG = 1 << 63
@@ -54,7 +54,7 @@ def table(path: Path, columns: str, *, unread: Collection[str] = ()) -> PlainTab
 def ours(plain: PlainTable, size: int = 7) -> tuple[list[Row], bool]:
     """Return the rows that come from the pages, and whether these are all."""
     found: list[Row] = []
-    with suppress(NotPlain):
+    with suppress(NeedsSqlite):
         for count, columns in integer_blocks(plain, size):
             assert 0 < count <= size
             found += zip(*(columns[name].to_pylist() for name in plain.places), strict=True)

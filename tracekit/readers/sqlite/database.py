@@ -32,7 +32,7 @@ from tracekit.model.arrow import I64, Column, Mask, pc
 from tracekit.model.trace import Ledger
 from tracekit.readers.builder import BATCH_ROWS
 from tracekit.readers.source import SQLITE_MAGIC, Source
-from tracekit.readers.sqlite.leaves import NotPlain, PlainTable, integer_blocks
+from tracekit.readers.sqlite.leaves import NeedsSqlite, PlainTable, integer_blocks
 
 __all__ = [
     "CellType",
@@ -351,7 +351,7 @@ class Database:
         query = f"select {cells} from {quoted(table)}"
         done = 0
         plain = self._plain(table, have, unread) if set(kinds) == {CellType.INTEGER} else None
-        with contextlib.suppress(NotPlain):
+        with contextlib.suppress(NeedsSqlite):
             for count, columns in integer_blocks(plain, size) if plain is not None else ():
                 yield RowBlock(table, done + 1, count, columns)
                 done += count

@@ -26,7 +26,7 @@ from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Bytes, Column, Numbers, Rows
 
-__all__ = ["NotPlain", "PlainTable", "integer_blocks"]
+__all__ = ["NeedsSqlite", "PlainTable", "integer_blocks"]
 
 _INT64 = pa.int64()
 
@@ -52,7 +52,7 @@ _SMALL = 3
 _SHIFTS = np.where(_WIDTHS > 0, 64 - 8 * _WIDTHS.astype(np.int64), 0).clip(0)
 
 
-class NotPlain(Exception):
+class NeedsSqlite(Exception):
     """SQLite itself is to read these rows."""
 
 
@@ -74,24 +74,24 @@ class PlainTable:
 def integer_blocks(table: PlainTable, size: int) -> Iterator[tuple[int, dict[str, Column]]]:
     """Yield the number of rows and the columns of each `size` rows of a table, int64, in the order of the table.
 
-    A column is missing where it is not needed. Raises: NotPlain when the rows after the last ones are left to SQLite.
+    A column is missing where it is not needed. Raises: NeedsSqlite when SQLite is to read the rows after the last ones.
     """
     if not 0 < table.width <= _MOST_COLUMNS:
-        raise NotPlain
+        raise NeedsSqlite
     try:
         with table.path.open("rb", buffering=0) as file:
-            tree = _Tree(file)
+            tree = _Database(file)
             yield from _blocks(tree, tree.leaves(table.root), table, size)
     except OSError as err:  # SQLite says so
-        raise NotPlain from err
+        raise NeedsSqlite from err
 
 
-def _blocks(tree: _Tree, leaves: I64, table: PlainTable, size: int) -> Iterator[tuple[int, dict[str, Column]]]:
+def _blocks(tree: _Database, leaves: I64, table: PlainTable, size: int) -> Iterator[tuple[int, dict[str, Column]]]:
     at, skipped, count = 0, 0, 1 + size // 64
     while at < leaves.size:
         while True:
             if count * tree.size > _MOST_BYTES:
-                raise NotPlain
+                raise NeedsSqlite
             pages = tree.read(leaves[at : at + count])
             cells = _cell_counts(pages, tree, alone=leaves.size == 1)
             rows = int(cells.sum()) - skipped
@@ -110,19 +110,19 @@ def _blocks(tree: _Tree, leaves: I64, table: PlainTable, size: int) -> Iterator[
         at, count = at + whole, whole + 2
 
 
-class _Tree:
+class _Database:
     """The pages of a database. size: bytes of a page; usable: those that SQLite uses of them."""
 
     def __init__(self, file: FileIO) -> None:
         self._file = file
         head = file.read(_HEAD)
         if len(head) < _HEAD:
-            raise NotPlain
+            raise NeedsSqlite
         page = int.from_bytes(head[16:18], "big")
         self.size = 65536 if page == 1 else page
         self.usable = self.size - head[20]
         if self.size < 512 or self.size & (self.size - 1) or self.usable < 480:
-            raise NotPlain
+            raise NeedsSqlite
         stated = int.from_bytes(head[28:32], "big")
         self._count = file.seek(0, 2) // self.size
         # SQLite believes the number of pages where these are equal, and goes no further.
@@ -133,9 +133,9 @@ class _Tree:
         """Return these pages one after the other, and some bytes behind them."""
         # Page 1 begins with the head of the file, and the page at 1 GiB is for locks.
         if numbers.size and not (numbers.min() > 1 and numbers.max() <= self._count):
-            raise NotPlain
+            raise NeedsSqlite
         if (numbers == _LOCKED // self.size + 1).any():
-            raise NotPlain
+            raise NeedsSqlite
         data = np.empty(numbers.size * self.size + _SLACK, np.uint8)
         data[-_SLACK:] = 0
         view = data.data
@@ -145,7 +145,7 @@ class _Tree:
             wanted = view[first * self.size : last * self.size]
             self._file.seek((int(numbers[first]) - 1) * self.size)
             if self._file.readinto(wanted) != len(wanted):
-                raise NotPlain
+                raise NeedsSqlite
         return data
 
     def leaves(self, root: int) -> I64:
@@ -158,31 +158,31 @@ class _Tree:
                 return level
             level = np.concatenate([self._children(self.read(level[n : n + 1])) for n in range(level.size)])
             if level.size > self._count:
-                raise NotPlain
-        raise NotPlain
+                raise NeedsSqlite
+        raise NeedsSqlite
 
     def _children(self, page: Bytes) -> I64:
         count = int(page[3]) << 8 | int(page[4])
         if page[0] != _INNER or not count or 12 + 2 * count > self.usable:
-            raise NotPlain
+            raise NeedsSqlite
         places = page[12 : 12 + 2 * count].view(">u2").astype(np.int64)
         if places.min() < 12 + 2 * count or places.max() > self.usable - 5:
-            raise NotPlain
+            raise NeedsSqlite
         numbers = page[np.append(places, 8)[:, None] + np.arange(4)]
         found: I64 = numbers.view(">u4").ravel().astype(np.int64)
         return found
 
 
-def _cell_counts(pages: Bytes, tree: _Tree, *, alone: bool) -> I64:
+def _cell_counts(pages: Bytes, tree: _Database, *, alone: bool) -> I64:
     """Return the number of rows of each page. alone: the table has one page, which may be empty."""
     heads = pages[:-_SLACK].reshape(-1, tree.size)[:, :8]
     counts = heads[:, 3].astype(np.int64) << 8 | heads[:, 4]
     if (heads[:, 0] != _LEAF).any() or (not alone and not counts.all()) or (8 + 2 * counts > tree.usable).any():
-        raise NotPlain
+        raise NeedsSqlite
     return counts
 
 
-def _cell_starts(pages: Bytes, counts: I64, tree: _Tree) -> I64:
+def _cell_starts(pages: Bytes, counts: I64, tree: _Database) -> I64:
     """Return the place in `pages` where each row begins, in the order of the rows."""
     page = np.repeat(np.arange(counts.size), counts)
     within = np.arange(page.size) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -191,7 +191,7 @@ def _cell_starts(pages: Bytes, counts: I64, tree: _Tree) -> I64:
     pointers += 2 * within
     found: I64 = _gather(pages, pointers, ">u2").astype(np.int64)
     if ((found < 8 + 2 * np.repeat(counts, counts)) | (found >= tree.usable)).any():
-        raise NotPlain
+        raise NeedsSqlite
     found += page
     return found
 
@@ -203,21 +203,21 @@ def _gather(data: Bytes, places: I64, form: str) -> Numbers:
     return found
 
 
-def _columns(pages: Bytes, starts: I64, table: PlainTable, tree: _Tree) -> dict[str, Column]:
+def _columns(pages: Bytes, starts: I64, table: PlainTable, tree: _Database) -> dict[str, Column]:
     """Return the columns of the rows that begin at these places."""
     page_ends = starts // tree.size * tree.size + tree.usable
     at, length = _after_lengths(pages, starts)
     # A row that goes on in other pages, or a damaged one.
     if (length > tree.usable - 35).any() or (at + length > page_ends).any():
-        raise NotPlain
+        raise NeedsSqlite
     head = table.width + 1
     if (pages[at] != head).any():
-        raise NotPlain  # a column was added later, or a header has types of several bytes
+        raise NeedsSqlite  # a column was added later, or a header has types of several bytes
     types = _gather(pages, at + 1, f"V{table.width}").view(np.uint8).reshape(-1, table.width)
     by_column = np.ascontiguousarray(types.T)
     least, most = by_column.min(axis=1).tolist(), by_column.max(axis=1).tolist()
     if max(most) >= 128:
-        raise NotPlain
+        raise NeedsSqlite
     names = {place: name for name, place in table.places.items()}
     read: dict[str, tuple[int, Rows]] = {}
     fixed, further = 0, np.zeros(starts.size, np.int32)
@@ -233,7 +233,7 @@ def _columns(pages: Bytes, starts: I64, table: PlainTable, tree: _Tree) -> dict[
         else:
             further = further + _WIDTHS[kinds]
     if (further + (fixed + head) != length).any():
-        raise NotPlain
+        raise NeedsSqlite
     at += head
     found = {}
     for name, place in table.places.items():
@@ -251,7 +251,7 @@ def _after_lengths(pages: Bytes, starts: I64) -> tuple[I64, I64]:
     if long.any():
         second = pages[at].astype(np.int64)
         if (long & (second >= 128)).any():
-            raise NotPlain  # 16 KiB or more
+            raise NeedsSqlite  # 16 KiB or more
         length = np.where(long, (first & 127) << 7 | second, first)
         at += long
     more = pages[at] >= 128
@@ -265,12 +265,12 @@ def _after_lengths(pages: Bytes, starts: I64) -> tuple[I64, I64]:
 
 
 def _refuse_others(kinds: Bytes, *, own: bool) -> None:
-    """Raise NotPlain for types that SQLite does not write. own: of a column that is read, for all but whole numbers."""
+    """Raise NeedsSqlite for types that SQLite does not write; own: for all but whole numbers, which are read."""
     bad = (kinds == _RESERVED[0]) | (kinds == _RESERVED[1])
     if own:
         bad |= (kinds == _FLOAT) | (kinds > _ONE)
     if bad.any():
-        raise NotPlain
+        raise NeedsSqlite
 
 
 def _is_small(kinds: Bytes, high: int) -> bool:
