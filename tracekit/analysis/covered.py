@@ -60,8 +60,8 @@ def covers(lanes: Rows, starts: I64, durations: Rows, names: Codes, launches: Co
 class _Part:
     """Ranges that were taken at once. columns: lanes, starts, durations, names, launches, packed.
 
-    crossed: places that overlap others of the part. lanes: those that have a range with a length, ascending; for each
-    its group, first start, last end and number of such ranges.
+    crossed: places that overlap others of the part. lanes: with a range that has a length, ascending; for each its
+    group, first start, last end and number of such ranges.
     """
 
     size: int
@@ -75,7 +75,7 @@ class _Part:
 
 
 class CoverSearch:
-    """Ranges taken part by part, in any order, of which those that last over others are found in the end.
+    """A search for ranges that last over others, which takes them part by part, in any order.
 
     Ranges that overlap are looked for within each part, and again only where parts of a lane reach into one another.
     Memory: a few bytes for each range, as `Packed` has them.
@@ -90,7 +90,7 @@ class CoverSearch:
     def take(
         self, lanes: Rows, starts: I64, durations: Rows, names: Codes, launches: Codes, groups: I64 | None = None
     ) -> None:
-        """Take ranges, as `covers` does. groups: those that a lane's ranges are of; all of a lane are of one."""
+        """Take ranges, as `covers` does. groups: one for each range, the same for all of a lane."""
         if not lanes.size:
             return
         if groups is None:

@@ -228,7 +228,7 @@ class _Edges:
 
     @classmethod
     def of(cls, graph: PathGraph, stays: Mask, doubts: Doubts) -> _Edges:
-        """Return the edges of a graph. stays: the joins that count. doubts: those that count."""
+        """Return the edges of a graph. stays: the joins that count. doubts: likewise."""
         nodes = graph.nodes
         opens = np.ones(nodes.chain.size, np.bool_)
         opens[1:] = nodes.chain[1:] != nodes.chain[:-1]

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
+from tracekit.analysis.segments import compact_codes
 from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped, grouped
 from tracekit.errors import Option, TracekitError, sentence
 from tracekit.lazy_dataclass import dataclass
@@ -95,7 +96,7 @@ def used_key(batch: pa.RecordBatch, column: str, rows: I64) -> Key:
     Batches may share a dictionary of a hundred thousand names, of which each uses a few.
     """
     values = arrow.encoded(batch.column(column))
-    used, codes = _dense(arrow.codes(values)[rows].astype(np.int64) + 1, len(values.dictionary) + 1)
+    used, codes = compact_codes(arrow.codes(values)[rows].astype(np.int64) + 1, len(values.dictionary) + 1)
     known = arrow.texts(values.dictionary.take(arrow.array(used[used > 0] - 1)))
     return Key(codes, [*([None] if len(known) < used.size else []), *known])
 
@@ -103,12 +104,12 @@ def used_key(batch: pa.RecordBatch, column: str, rows: I64) -> Key:
 def group_by(*keys: Key) -> Groups:
     """Return the groups of rows that agree in all keys, in order of their labels' codes; each has a row at least."""
     count = len(keys[0].labels)
-    found, codes = _dense(keys[0].codes, count)
+    found, codes = compact_codes(keys[0].codes, count)
     parts = [found]
     count = found.size
     for key in keys[1:]:
         width = len(key.labels)
-        found, codes = _dense(codes * width + key.codes, count * width)
+        found, codes = compact_codes(codes * width + key.codes, count * width)
         parts = [part[found // width] for part in parts] + [found % width]
         count = found.size
     labels = tuple([key.labels[i] for i in part.tolist()] for key, part in zip(keys, parts, strict=True))
@@ -123,22 +124,9 @@ def numbered(keys: Iterable[Key]) -> I64:
     codes, count = np.zeros(0, np.int64), 0
     for key in keys:
         wide = codes * len(key.labels) + key.codes if count else key.codes
-        found, codes = _dense(wide, max(count, 1) * len(key.labels))
+        found, codes = compact_codes(wide, max(count, 1) * len(key.labels))
         count = found.size
     return codes
-
-
-def _dense(codes: I64, size: int) -> tuple[I64, I64]:
-    """Return the codes that occur, ascending, and for each row the place of its code among them."""
-    if size > max(4 * codes.size, 1 << 16):
-        found, places = np.unique(codes, return_inverse=True)
-        return found, places.astype(np.int64, copy=False)
-    present = np.zeros(size, np.bool_)
-    present[codes] = True
-    if int(np.count_nonzero(present)) == 1:
-        return np.flatnonzero(present), zeros(codes.size)
-    places = np.cumsum(present) - 1
-    return np.flatnonzero(present), places[codes]
 
 
 def statistics_by(

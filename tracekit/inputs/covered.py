@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tracekit.analysis.covered import CoverSearch
 from tracekit.analysis.packed import Packed
+from tracekit.analysis.segments import compact_codes
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
 from tracekit.model.args import with_member
@@ -101,7 +102,7 @@ class StreamWork:
             if not rows.size:
                 return
         kind, kinds = _texts(batch, "kind", rows)
-        name, kind = self._numbered(texts)[name], self._numbered(kinds)[kind]
+        name, kind = self._numbers_of(texts)[name], self._numbers_of(kinds)[kind]
         start, length, number, launch, source = (
             arrow.ints_or_least(batch.column(column))[rows]
             for column in ("ts_ns", "dur_ns", "event_id", "correlation", "source")
@@ -111,7 +112,7 @@ class StreamWork:
         self._parts.append((self._kept, Packed(number), Packed(kind)))
         self._kept += rows.size
 
-    def _numbered(self, texts: Sequence[str]) -> I64:
+    def _numbers_of(self, texts: Sequence[str]) -> I64:
         """Return the number of each text."""
         return np.array([self._names.setdefault(text, len(self._names)) for text in texts], np.int64)
 
@@ -124,8 +125,8 @@ class StreamWork:
         codes = np.zeros(columns[0].size, np.int64)
         for values in columns:
             if (values != values[0]).any():
-                distinct, code = numbered(values)
-                codes = numbered(codes * distinct.size + code)[1]
+                distinct, code = _numbered(values)
+                codes = _numbered(codes * distinct.size + code)[1]
         first = np.empty(int(codes.max()) + 1, np.int64)
         first[codes[::-1]] = np.arange(codes.size)[::-1]  # of each code the first row is written last
         keys = zip(*(values[first].tolist() for values in columns), strict=True)
@@ -169,29 +170,19 @@ class StreamWork:
 def _texts(batch: pa.RecordBatch, column: str, rows: Rows) -> tuple[I64, list[str]]:
     """Return which text each row has, and the texts in use; "" for none."""
     encoded = arrow.encoded(batch.column(column))
-    used, places = numbered(arrow.codes(encoded)[rows])
+    used, places = _numbered(arrow.codes(encoded)[rows])
     texts = arrow.optional_texts(encoded.dictionary.take(arrow.array(used, mask=used < 0)))
     return places, [text or "" for text in texts]
 
 
-def numbered(values: Rows) -> tuple[Rows, I64]:
-    """Return the distinct values in ascending order, and the place of each row's value among them, as np.unique does.
-
-    Values of a small range are counted instead of sorted, which takes a tenth of the time. There must be a row.
-
-    >>> numbered(np.array([7, -1, 7]))
-    (array([-1,  7]), array([1, 0, 1]))
-    """
+def _numbered(values: Rows) -> tuple[Rows, I64]:
+    """Return the distinct values, ascending, and the place of each row's value among them. There must be a row."""
     least, greatest = int(values.min()), int(values.max())
-    if greatest - least > 4 * values.size:
+    if greatest - least > 4 * values.size:  # beyond int64, maybe: null is the least of all
         distinct, place = np.unique(values, return_inverse=True)
         return distinct, place
-    shifted = values.astype(np.int64) - least
-    seen = np.zeros(greatest - least + 1, np.bool_)
-    seen[shifted] = True
-    found = np.flatnonzero(seen)
-    place = np.cumsum(seen) - 1
-    return (found + least).astype(values.dtype), place[shifted]
+    found, place = compact_codes(values.astype(np.int64) - least, greatest - least + 1)
+    return (found + least).astype(values.dtype), place
 
 
 def has_streams(facts: SourceFacts) -> bool:

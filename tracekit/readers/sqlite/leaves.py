@@ -111,7 +111,7 @@ def _blocks(tree: _Database, leaves: I64, table: PlainTable, size: int) -> Itera
 
 
 class _Database:
-    """The pages of a database. size: bytes of a page; usable: those that SQLite uses of them."""
+    """The pages of a database. size: bytes of a page; usable: how many of them SQLite uses."""
 
     def __init__(self, file: FileIO) -> None:
         self._file = file

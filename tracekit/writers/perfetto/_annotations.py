@@ -1,7 +1,7 @@
 """Debug annotations: the args of an event, as Perfetto shows them.
 
-Texts of `args` are JSON objects; each distinct text is written once. Those that differ in digits alone, and those with
-the same keys, are written together, by columns.
+Texts of `args` are JSON objects; each distinct text is written once. Texts that differ in digits alone, and
+texts with the same keys, are written together, by columns.
 """
 
 from __future__ import annotations

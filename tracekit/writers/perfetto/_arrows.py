@@ -142,7 +142,7 @@ class InputArrows:
     """Moves the flow events that touch a track which is not a thread to the slices that they belong to."""
 
     def __init__(self) -> None:
-        # Both by id, the oldest first: the start of the slice that a moved arrow begins on, and those that have ended.
+        # Both by id, the oldest first: the start of the slice that a moved arrow begins on, and what has ended.
         self._moved: dict[int, int] = {}
         self._ended: dict[int, None] = {}
 
