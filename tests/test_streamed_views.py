@@ -9,23 +9,22 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import SAMPLES, run_command, sample
+from views.tables import Row, trace
 
 import tracekit
 from tracekit import pipeline
 from tracekit.index.trace_index import TraceIndex
 from tracekit.inputs import USUAL
-from tracekit.model import schema
 from tracekit.model.schema import Kind
-from tracekit.model.trace import Trace
+from tracekit.model.trace import Run, SourceFacts
 from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
-STREAMED = ("kernel", "api", "other", "memory_manipulation")
+STREAMED = ("kernel", "api", "other", "memory_manipulation", "overview", "device")
 NAMES = [str(path.relative_to(SAMPLES)) for path in sorted(SAMPLES.rglob("*")) if path.is_file()]
 MADE_OF_BATCHES = (
     "kineto/linear.pt.trace.json",
@@ -96,38 +95,55 @@ def test_rows_in_any_order_have_the_tables_of_a_sorted_trace(tmp_path: Path) -> 
 
 
 ROWS = st.lists(
-    st.tuples(
-        st.sampled_from([None, -5, 0, 1, 2, 2, 7, 1 << 40]),
-        st.sampled_from([None, "", "a", "b", "gemm"]),
-        st.sampled_from([Kind.KERNEL, Kind.RUNTIME, Kind.SYNC, Kind.OPERATOR, Kind.OTHER, Kind.MEMCPY, Kind.MEMSET]),
-        st.sampled_from([None, 0, 1, 3, 1 << 40]),
-        st.sampled_from([None, "HtoD", "DtoH"]),
+    st.fixed_dictionaries(
+        {
+            "ts_ns": st.integers(0, 12),
+            "dur_ns": st.sampled_from([None, -5, 0, 1, 2, 2, 7, 1 << 40]),
+            "name": st.sampled_from([None, "", "a", "b", "gemm"]),
+            "kind": st.sampled_from([Kind.KERNEL, Kind.RUNTIME, Kind.SYNC, Kind.OTHER, Kind.MEMCPY, Kind.MEMSET]),
+            "bytes": st.sampled_from([None, 0, 1, 3, 1 << 40]),
+            "copy_kind": st.sampled_from([None, "HtoD", "DtoH"]),
+            "source": st.integers(0, 2),
+            "pid": st.sampled_from([None, 7, 9]),
+            "rank": st.sampled_from([None, 0, 1]),
+            "device": st.sampled_from([None, 0, 1]),
+        }
     ),
     max_size=30,
 )
+ONE_CLOCK = Run(origin_ns=0, sources=[SourceFacts(name, "f") for name in "abc"])
+RUNS = {"runs": [{"pid": 7}, {"pid": 9}]}
+RUNS_OF_TRACES = st.sampled_from(
+    [
+        ONE_CLOCK,
+        Run(sources=ONE_CLOCK.sources),
+        Run(sources=[SourceFacts(name, "f", facts={"clock": {"group": name == "c"}}) for name in "abc"]),
+        Run(sources=[SourceFacts("a", "f", facts=RUNS), SourceFacts("b", "f"), SourceFacts("c", "f", facts=RUNS)]),
+        Run(sources=[SourceFacts("a", "f", synthetic_time=True), *ONE_CLOCK.sources[1:]]),
+    ]
+)
 
 
-@given(ROWS, st.lists(st.integers(0, 30), max_size=5))
+def marks_of(rows: Sequence[Row]) -> list[Row]:
+    """Return what stands for rows: a mark of each process of an input, from its first start to its last end."""
+    spans: dict[tuple[object, object], tuple[int, int]] = {}
+    for row in rows:
+        begin, end = row["ts_ns"], row["ts_ns"] + max(row["dur_ns"] or 0, 0)
+        known = spans.get((row["source"], row["pid"]), (begin, end))
+        spans[row["source"], row["pid"]] = min(known[0], begin), max(known[1], end)
+    return [
+        {"ts_ns": begin, "dur_ns": end - begin, "kind": Kind.MARK, "source": source, "pid": pid}
+        for (source, pid), (begin, end) in spans.items()
+    ]
+
+
+@given(ROWS, st.lists(st.integers(0, 30), max_size=5), RUNS_OF_TRACES, st.sampled_from(["", "-calls", "busy_time"]))
 def test_wherever_batches_are_cut_the_sections_are_those_of_the_table(
-    rows: list[tuple[int | None, str | None, Kind, int | None, str | None]], cuts: list[int]
+    rows: list[Row], cuts: list[int], run: Run, sorted_by: str
 ) -> None:
-    columns: dict[str, list[object]] = {
-        "ts_ns": [*range(len(rows))],
-        "dur_ns": [row[0] for row in rows],
-        "event_id": [*range(len(rows))],
-        "name": [row[1] for row in rows],
-        "kind": [str(row[2]) for row in rows],
-        "bytes": [row[3] for row in rows],
-        "copy_kind": [row[4] for row in rows],
-        "source": [0] * len(rows),
-    }
-    names = [name for name in schema.EVENTS.names if name in columns or name in ("pid", "tid")]
-    fields = pa.schema([schema.EVENTS.field(name) for name in names])
-    table = pa.table(
-        [pa.array(columns.get(each.name, [None] * len(rows))).cast(each.type) for each in fields], schema=fields
-    )
-    few, trace = Trace(table.slice(0, 1)), Trace(table)
-    index = TraceIndex(few)
+    in_order = sorted(rows, key=lambda row: (row["ts_ns"], -(row["dur_ns"] or 0)))
+    few, whole, shown = trace(*marks_of(rows), run=run), trace(*in_order, run=run), ViewOptions(sorted_by=sorted_by)
+    index, table = TraceIndex(few), trace(*rows, run=run).events
     places = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
     for name in STREAMED:
         make = VIEWS[name].sums
@@ -137,7 +153,7 @@ def test_wherever_batches_are_cut_the_sections_are_those_of_the_table(
                 for batch in table.slice(begin, end - begin).combine_chunks().to_batches():
                     assert each.take(batch)
             each.give(index)
-        assert VIEWS[name].compute(index, ViewOptions()) == VIEWS[name].compute(TraceIndex(trace), ViewOptions())
+        assert VIEWS[name].compute(index, shown) == VIEWS[name].compute(TraceIndex(whole), shown)
 
 
 def test_several_inputs_a_torn_file_and_filters_have_the_same_tables(tmp_path: Path) -> None:

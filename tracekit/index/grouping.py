@@ -6,12 +6,12 @@ zero, and a note says how many there are (upstream lets them subtract time).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from tracekit.analysis.segments import compact_codes
+from tracekit.analysis.segments import compact_codes, narrow, rows_by
 from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped, grouped
 from tracekit.errors import Option, TracekitError, sentence
 from tracekit.lazy_dataclass import dataclass
@@ -29,6 +29,7 @@ __all__ = [
     "key_of",
     "kind_mask",
     "numbered",
+    "rows_of_groups",
     "statistics",
     "statistics_by",
     "sums",
@@ -95,10 +96,22 @@ def used_key(batch: pa.RecordBatch, column: str, rows: I64) -> Key:
 
     Batches may share a dictionary of a hundred thousand names, of which each uses a few.
     """
+    if (one := _only_value(batch.column(column))) is not None:
+        return Key(zeros(rows.size), one if rows.size else [])
     values = arrow.encoded(batch.column(column))
     used, codes = compact_codes(arrow.codes(values)[rows].astype(np.int64) + 1, len(values.dictionary) + 1)
     known = arrow.texts(values.dictionary.take(arrow.array(used[used > 0] - 1)))
     return Key(codes, [*([None] if len(known) < used.size else []), *known])
+
+
+def _only_value(column: arrow.Column) -> list[Cell] | None:
+    """Return the one value of all rows of a column of whole numbers, None where they differ."""
+    if pa.types.is_dictionary(column.type):
+        return None
+    if column.null_count:
+        return [None] if column.null_count == len(column) else None
+    low, high = arrow.bounds(column) or (None, None)
+    return [low] if low == high else None
 
 
 def group_by(*keys: Key) -> Groups:
@@ -109,11 +122,27 @@ def group_by(*keys: Key) -> Groups:
     count = found.size
     for key in keys[1:]:
         width = len(key.labels)
+        if width == 1:
+            parts.append(np.zeros(count, np.int64))
+            continue
         found, codes = compact_codes(codes * width + key.codes, count * width)
         parts = [part[found // width] for part in parts] + [found % width]
         count = found.size
     labels = tuple([key.labels[i] for i in part.tolist()] for key, part in zip(keys, parts, strict=True))
     return Groups(codes, count, labels)
+
+
+def rows_of_groups(groups: Groups, chosen: Mask) -> Iterator[tuple[int, Rows]]:
+    """Yield each group with its rows among the chosen ones, ascending; groups without such rows are left out.
+
+    chosen: shape (n,).
+    """
+    rows = np.flatnonzero(chosen)
+    if groups.count > 1:
+        for group, places in rows_by(narrow(groups.codes[rows])):
+            yield group, rows[places]
+    elif rows.size:
+        yield 0, rows
 
 
 def numbered(keys: Iterable[Key]) -> I64:

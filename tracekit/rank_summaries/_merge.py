@@ -171,8 +171,7 @@ class Merged:
 
     def __init__(self, tables: Sequence[named.FiguresKey]) -> None:
         self._named = [named.NamedSums(key, MOST_VALUES) for key in tables]
-        self._kinds = _Sums(3)
-        self._negative_rows = 0
+        self._kinds = overview.KindSums()
         self._operators = _Operators()
         self._collectives = [_Collectives() for _ in range(3)]
         self._shares: dict[int, RankSummary] = {}
@@ -189,9 +188,7 @@ class Merged:
         self.events += share.events
         for sums, named_share in zip(self._named, share.named, strict=True):
             sums.add(named_share)
-        kinds = share.kinds
-        self._kinds.add([kinds.kinds], kinds.calls, kinds.timed, kinds.totals)
-        self._negative_rows += kinds.negative
+        self._kinds.add(share.kinds)
         if share.operators is not None:
             self._operators.add(share.operators)
         for own, summary in zip(self._collectives, share.collectives, strict=True):
@@ -230,10 +227,7 @@ class Merged:
     def _give(self, index: TraceIndex, shares: list[RankSummary], row_of: I64, first: I64) -> None:
         for sums in self._named:
             sums.give(index)
-        names = [kind for (kind,) in self._kinds.of]
-        calls, timed, totals = (self._kinds.column(place) for place in range(3))
-        kinds_found = overview.KindFigures(names, calls, timed, totals, None, 0, True, self._negative_rows)
-        index.give(overview.figures, kinds_found)
+        self._kinds.give(index)
         if self._operators.whole:
             index.give(operator.figures, self._operators.figures())
         index.give(kernel_work, added_up(share.kernel_work for share in shares if share.kernel_work is not None))

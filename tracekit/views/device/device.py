@@ -8,15 +8,23 @@ needed (Paddle's table divides by the time in steps, and by zero without any).
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import ClassVar
+
 import numpy as np
+import pyarrow as pa
 
 from tracekit.analysis.intervals import union_length_by
+from tracekit.analysis.range_union import RangeUnion, length_of
 from tracekit.index import grouping
+from tracekit.index.batch_sums import BatchSums
 from tracekit.index.devices import by_input, sources_of_several_runs
 from tracekit.index.lanes import device_not_named, device_title
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
-from tracekit.index.trace_index import TraceIndex
-from tracekit.model.report import Cell, Column, Section
+from tracekit.index.trace_index import TraceIndex, join, notes_on_rows
+from tracekit.lazy_dataclass import dataclass
+from tracekit.model import arrow
+from tracekit.model.report import Cell, Column, Section, integer_of
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit
 from tracekit.views import specs, tabulate, totals
@@ -36,21 +44,13 @@ _NOTE = (
 def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of devices. Raises: UsageError for an unknown key of --sort."""
     tabulate.require(index, VIEW.name, _COLUMNS)
-    picked = index.pick(DEVICE_WORK)
-    if not picked.rows.size:
-        return totals.no_device_work(index, VIEW.name, _TITLE, options, picked.notes("row"))
+    found = figures(index)
+    on_rows = notes_on_rows("row", found.untimed, found.negative)
+    if not found.places:
+        return totals.no_device_work(index, VIEW.name, _TITLE, options, on_rows)
     inputs = by_input(index)
-    place = grouping.Key(inputs.codes[picked.rows], range(inputs.count))
-    groups = grouping.group_by(picked.key("source"), picked.key("rank"), picked.key("device"), place)
-    sources, ranks, devices, places = groups.labels
-    pids = [inputs.labels[1][p] for p in places if isinstance(p, int)]
-    kernel = index.kind_mask({Kind.KERNEL})[picked.rows]
-    ends = picked.starts + picked.durations
-    in_kernels = union_length_by(groups.codes[kernel], groups.count, picked.starts[kernel], ends[kernel]).tolist()
-    in_all = union_length_by(groups.codes, groups.count, picked.starts, ends).tolist()
-    kernels = np.bincount(groups.codes[kernel], minlength=groups.count).tolist()
-    copies = np.bincount(groups.codes[~kernel], minlength=groups.count).tolist()
-
+    sources, ranks, devices, places = map(list, zip(*found.places, strict=True))
+    pids = [inputs.labels[1][place] for place in places]
     made_up = set(synthetic_sources(index))
     start = index.starts
     length = index.lengths
@@ -60,13 +60,13 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     columns = [
         Column("name", "Device", Unit.TEXT, _names(index, sources, devices), 0, "place"),
         Column("device", "Number", Unit.ID, devices, 5, "place"),
-        _SHOWN["utilization"].column(_shares(in_kernels, span)),
-        _SHOWN["kernel_time"].column(_known(in_kernels, span), 2),
-        _SHOWN["busy"].column(_shares(in_all, span), 1),
-        _SHOWN["busy_time"].column(_known(in_all, span), 3),
+        _SHOWN["utilization"].column(_shares(found.kernel_time, span)),
+        _SHOWN["kernel_time"].column(_known(found.kernel_time, span), 2),
+        _SHOWN["busy"].column(_shares(found.busy_time, span), 1),
+        _SHOWN["busy_time"].column(_known(found.busy_time, span), 3),
         _SHOWN["span"].column(span, 3),
-        _SHOWN["kernels"].column(kernels, 4),
-        _SHOWN["copies"].column(copies, 4),
+        _SHOWN["kernels"].column(found.kernels, 4),
+        _SHOWN["copies"].column(found.copies, 4),
     ]
     if len(set(pids)) > 1:
         columns.insert(1, Column("pid", "Pid", Unit.ID, pids, 1, "place"))
@@ -74,11 +74,11 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
         columns.insert(1, Column("rank", "Rank", Unit.ID, ranks, 1, "place"))
     labels = source_labels(index)
     if len(set(sources)) > 1:
-        texts: list[Cell] = [source_label(labels, s) for s in sources if isinstance(s, int)]
+        texts: list[Cell] = [source_label(labels, s) for s in sources]
         columns.insert(1, Column("source", "Source", Unit.TEXT, texts, 1, "place"))
     blocks = list(zip(sources, ranks, pids, strict=True))
     table = tabulate.finish("devices", _TITLE, columns, options, own_order="device", blocks=blocks, top_each=False)
-    notes = [_NOTE, *picked.notes("row")]
+    notes = [_NOTE, *on_rows]
     if sources_of_several_runs(index):
         notes.append("each run of a file has a clock of its own: a row and a span for each process")
     if None in devices:
@@ -89,7 +89,115 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     return Section(VIEW.name, _TITLE, (table,), notes=tuple(notes))
 
 
-def _names(index: TraceIndex, sources: list[Cell], devices: list[Cell]) -> list[Cell]:
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceFigures:
+    """Figures of the devices that worked. places: of each its source, rank, number, and its place in `by_input`.
+
+    kernel_time: union of the kernels, ns; busy_time: that of all work. kernels, copies: their number. untimed,
+    negative: work without a duration, and with one below zero.
+    """
+
+    places: list[tuple[int, Cell, Cell, int]]
+    kernel_time: list[int]
+    busy_time: list[int]
+    kernels: list[int]
+    copies: list[int]
+    untimed: int
+    negative: int
+
+
+@join
+def figures(index: TraceIndex) -> DeviceFigures:
+    """Return the figures of all work."""
+    picked = index.pick(DEVICE_WORK)
+    inputs = by_input(index)
+    place = grouping.Key(inputs.codes[picked.rows], range(inputs.count))
+    groups = grouping.group_by(picked.key("source"), picked.key("rank"), picked.key("device"), place)
+    sources, ranks, devices, places = groups.labels
+    kernel = index.kind_mask({Kind.KERNEL})[picked.rows]
+    ends = picked.starts + picked.durations
+    return DeviceFigures(
+        [
+            (integer_of(source), rank, device, integer_of(place))
+            for source, rank, device, place in zip(sources, ranks, devices, places, strict=True)
+        ],
+        union_length_by(groups.codes[kernel], groups.count, picked.starts[kernel], ends[kernel]).tolist(),
+        union_length_by(groups.codes, groups.count, picked.starts, ends).tolist(),
+        np.bincount(groups.codes[kernel], minlength=groups.count).tolist(),
+        np.bincount(groups.codes[~kernel], minlength=groups.count).tolist(),
+        picked.untimed,
+        picked.negative,
+    )
+
+
+class DeviceSums:
+    """The same figures, added up batch by batch."""
+
+    columns: ClassVar[frozenset[str]] = _COLUMNS
+    args_of: ClassVar[frozenset[Kind]] = frozenset()
+
+    def __init__(self) -> None:
+        self._work: dict[tuple[Cell, ...], tuple[RangeUnion, RangeUnion]] = {}
+        """The kernels of a device and process, and its other work."""
+        self._untimed = self._negative = 0
+
+    def fits(self, _formats: Collection[str], /) -> bool:
+        """Return True: unions add up whatever the format is."""
+        return True
+
+    def take(self, batch: pa.RecordBatch) -> bool:
+        """Add the rows of a batch."""
+        mask, timed = grouping.kind_mask(batch, DEVICE_WORK), arrow.valid(batch.column("dur_ns"))
+        rows = np.flatnonzero(mask & timed)
+        self._untimed += int(np.count_nonzero(mask)) - rows.size
+        if not rows.size:
+            return True
+        durations = arrow.ints(batch.column("dur_ns"))[rows]
+        self._negative += int(np.count_nonzero(durations < 0))
+        starts = arrow.ints(batch.column("ts_ns"))[rows]
+        ends = starts + np.maximum(durations, 0)
+        kernel = grouping.kind_mask(batch, {Kind.KERNEL})[rows]
+        groups = grouping.group_by(*(grouping.used_key(batch, key, rows) for key in _KEYS))
+        for side, chosen in enumerate((kernel, ~kernel)):
+            for group, places in grouping.rows_of_groups(groups, chosen):
+                key = tuple(labels[group] for labels in groups.labels)
+                work = self._work.setdefault(key, (RangeUnion(), RangeUnion()))
+                work[side].add(starts[places], ends[places])
+        return True
+
+    def give(self, index: TraceIndex) -> None:
+        """Put the figures into the index."""
+        inputs = by_input(index)
+        every = np.arange(index.events.num_rows)
+        source, pid = (index.key(key, every) for key in ("source", "pid"))
+        rows = zip(source.codes.tolist(), pid.codes.tolist(), inputs.codes.tolist(), strict=True)
+        place_of = {(source.labels[s], pid.labels[p]): place for s, p, place in rows}
+        kernels: dict[tuple[int, Cell, Cell, int], list[RangeUnion]] = {}
+        copies: dict[tuple[int, Cell, Cell, int], list[RangeUnion]] = {}
+        for (number, rank, device, process), (of_kernels, others) in self._work.items():
+            where = integer_of(number), rank, device, place_of[number, process]
+            kernels.setdefault(where, []).append(of_kernels)
+            copies.setdefault(where, []).append(others)
+        found = DeviceFigures(
+            list(kernels),
+            [length_of(unions) for unions in kernels.values()],
+            [length_of([*unions, *copies[where]]) for where, unions in kernels.items()],
+            [sum(union.count for union in unions) for unions in kernels.values()],
+            [sum(union.count for union in unions) for unions in copies.values()],
+            self._untimed,
+            self._negative,
+        )
+        index.give(figures, found)
+
+
+_KEYS = ("source", "rank", "device", "pid")
+
+
+def _sums() -> tuple[BatchSums, ...]:
+    return (DeviceSums(),)
+
+
+def _names(index: TraceIndex, sources: list[int], devices: list[Cell]) -> list[Cell]:
     """Return what each device is called: number and name, as far as the files say."""
     out: list[Cell] = []
     for source, device in zip(sources, devices, strict=True):
@@ -121,5 +229,12 @@ _SHOWS = (
 _SHOWN = specs.by_key(_SHOWS)
 
 VIEW = View(
-    name="device", title=_TITLE, columns=_COLUMNS, kinds=DEVICE_WORK, compute=compute, define=of_devices, shows=_SHOWS
+    name="device",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=DEVICE_WORK,
+    compute=compute,
+    define=of_devices,
+    shows=_SHOWS,
+    sums=_sums,
 )

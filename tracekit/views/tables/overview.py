@@ -8,26 +8,32 @@ side by side: their unions and their spans are added. Rows whose starts a reader
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import ClassVar
+
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from tracekit.analysis.intervals import union_length_by
+from tracekit.analysis.range_union import RangeUnion, length_of
 from tracekit.index import grouping
+from tracekit.index.batch_sums import BatchSums
 from tracekit.index.devices import by_clock
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
-from tracekit.model.arrow import I64
 from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, ReportTable, Section
+from tracekit.model.schema import Kind
 from tracekit.model.units import Unit, format_span
 from tracekit.views import specs, tabulate
 from tracekit.views import totals as _totals
 from tracekit.views.base import View, ViewColumn, ViewOptions
 from tracekit.views.quantities import of_kinds
 
-__all__ = ["VIEW", "KindFigures", "figures"]
+__all__ = ["VIEW", "KindFigures", "KindSums", "figures"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -104,27 +110,113 @@ def figures(index: TraceIndex) -> KindFigures:
     negative = int(np.count_nonzero(length < 0))
     length = np.maximum(length, 0)
     calls = np.bincount(kinds.codes, minlength=kinds.count)
-    having, totals = grouping.sums(kinds.codes[timed], kinds.count, length[timed], "durations")
-    made_up = synthetic_sources(index)
-    placed = np.ones(every.size, np.bool_)
-    if made_up:
-        placed = ~np.isin(index.ints("source"), made_up)
-    union, span = _unions(kinds, by_clock(index), start, start + length, placed, timed)
-    has_time = np.bincount(kinds.codes[placed & timed], minlength=kinds.count) > 0
-    unions: list[Cell] = [u if t else None for u, t in zip(union, has_time.tolist(), strict=True)]
+    having, totals = grouping.sums(kinds.codes[timed], kinds.count, length[timed], _DURATIONS)
+    placed, clock = _placed(index), by_clock(index)
+    rows = placed & timed
+    codes = kinds.codes[rows] * clock.count + clock.codes[rows]
+    union = union_length_by(codes, kinds.count * clock.count, start[rows], start[rows] + length[rows])
+    has_time = np.bincount(kinds.codes[rows], minlength=kinds.count) > 0
+    of_kinds = zip(union.reshape(kinds.count, clock.count).tolist(), has_time.tolist(), strict=True)
+    unions: list[Cell] = [sum(clocks) if there else None for clocks, there in of_kinds]
+    span = _span(index, placed)
     return KindFigures(kinds.labels[0], calls.tolist(), having, totals, unions, span, bool(placed.any()), negative)
 
 
-def _unions(
-    kinds: grouping.Groups, clock: grouping.Groups, start: I64, end: I64, placed: Mask, timed: Mask
-) -> tuple[list[int], int]:
-    """Return the union of each kind and the span, over rows whose starts are known; clocks apart, then added."""
-    first, last = spans(clock.codes[placed], clock.count, start[placed], end[placed])
-    span = sum((last - first).tolist())
-    rows = placed & timed
-    codes = kinds.codes[rows] * clock.count + clock.codes[rows]
-    unions = union_length_by(codes, kinds.count * clock.count, start[rows], end[rows])
-    return [sum(row) for row in unions.reshape(kinds.count, clock.count).tolist()], span
+def _placed(index: TraceIndex) -> Mask:
+    """Return for each row whether its start is known."""
+    made_up = synthetic_sources(index)
+    return ~np.isin(index.ints("source"), made_up) if made_up else np.ones(index.events.num_rows, np.bool_)
+
+
+def _span(index: TraceIndex, placed: Mask) -> int:
+    """Return the spans of all clocks added up, over rows whose starts are known."""
+    clock, start = by_clock(index), index.starts
+    first, last = spans(clock.codes[placed], clock.count, start[placed], (start + index.lengths)[placed])
+    return sum((last - first).tolist())
+
+
+_DURATIONS = "durations"
+_KEYS = ("kind", "source", "pid")
+
+
+class KindSums:
+    """The same figures, added up: over the batches of a trace, and over the inputs of a run, without unions then."""
+
+    columns: ClassVar[frozenset[str]] = _COLUMNS
+    args_of: ClassVar[frozenset[Kind]] = frozenset()
+
+    def __init__(self) -> None:
+        self._sums: dict[Cell, list[int]] = {}
+        """Rows of each kind, those with a duration, and ns."""
+        self._unions: dict[tuple[Cell, ...], RangeUnion] = {}
+        """The ranges of a kind in a process of an input: which of these share a clock is known in the end."""
+        self._negative = 0
+        self._has_times = True
+
+    def fits(self, _formats: Collection[str], /) -> bool:
+        """Return True: these figures add up whatever the format is."""
+        return True
+
+    def take(self, batch: pa.RecordBatch) -> bool:
+        """Add the rows of a batch."""
+        groups = grouping.group_by(*(grouping.used_key(batch, key, np.arange(batch.num_rows)) for key in _KEYS))
+        column = batch.column("dur_ns")
+        timed, length = arrow.valid(column), arrow.ints(column)
+        self._negative += int(np.count_nonzero(length < 0))
+        length = np.maximum(length, 0)
+        start = arrow.ints(batch.column("ts_ns"))
+        end = start + length
+        calls, having = (
+            np.bincount(codes, minlength=groups.count).tolist() for codes in (groups.codes, groups.codes[timed])
+        )
+        totals = grouping.exact_sums(groups.codes, groups.count, length)
+        for group, rows in grouping.rows_of_groups(groups, timed):
+            key = tuple(labels[group] for labels in groups.labels)
+            self._unions.setdefault(key, RangeUnion()).add(start[rows], end[rows])
+        self._add(groups.labels[0], calls, having, totals)
+        return True
+
+    def add(self, share: KindFigures) -> None:
+        """Add the figures of an input."""
+        self._add(share.kinds, share.calls, share.timed, share.totals)
+        self._negative += share.negative
+        self._has_times = False
+
+    def _add(self, kinds: list[Cell], *columns: list[int]) -> None:
+        for kind, *more in zip(kinds, *columns, strict=True):
+            known = self._sums.get(kind, (0, 0, 0))
+            self._sums[kind] = [one + other for one, other in zip(known, more, strict=True)]
+
+    def give(self, index: TraceIndex) -> None:
+        """Put the figures into the index. Raises: TracekitError where a sum exceeds int64."""
+        kinds = list(self._sums)
+        calls, timed, totals = ([self._sums[kind][place] for kind in kinds] for place in range(3))
+        if not self._has_times:
+            index.give(figures, KindFigures(kinds, calls, timed, totals, None, 0, True, self._negative))
+            return
+        if any(total > grouping.INT64_MAX for total in totals):
+            raise grouping.too_much(_DURATIONS)
+        placed, clock = _placed(index), by_clock(index).codes.tolist()
+        every = np.arange(index.events.num_rows)
+        source, pid = (index.key(key, every) for key in _KEYS[1:])
+        clock_of = {
+            (source.labels[s], pid.labels[p]): clock[row]
+            for row, (s, p) in enumerate(zip(source.codes.tolist(), pid.codes.tolist(), strict=True))
+            if placed[row]
+        }
+        together: dict[Cell, dict[int, list[RangeUnion]]] = {}
+        for (kind, number, process), union in self._unions.items():
+            if (of := clock_of.get((number, process))) is not None:
+                together.setdefault(kind, {}).setdefault(of, []).append(union)
+        unions: list[Cell] = [
+            sum(map(length_of, together[kind].values())) if kind in together else None for kind in kinds
+        ]
+        span = _span(index, placed)
+        index.give(figures, KindFigures(kinds, calls, timed, totals, unions, span, bool(placed.any()), self._negative))
+
+
+def _sums() -> tuple[BatchSums, ...]:
+    return (KindSums(),)
 
 
 def _from_totals(index: TraceIndex, options: ViewOptions) -> Section:
@@ -184,5 +276,12 @@ _SHOWS = (
 _SHOWN = specs.by_key(_SHOWS)
 
 VIEW = View(
-    name="overview", title=_TITLE, columns=_COLUMNS, kinds=frozenset(), compute=compute, define=of_kinds, shows=_SHOWS
+    name="overview",
+    title=_TITLE,
+    columns=_COLUMNS,
+    kinds=frozenset(),
+    compute=compute,
+    define=of_kinds,
+    shows=_SHOWS,
+    sums=_sums,
 )
