@@ -9,6 +9,7 @@ import pytest
 from analysis.plain_covers import plain_covers
 from hypothesis import given
 from hypothesis import strategies as st
+from small_limits import Limit, small
 
 from tracekit.analysis.covered import Covers, CoverSearch, covers
 
@@ -118,6 +119,19 @@ def test_it_is_the_same_as_a_loop_over_all_pairs() -> None:
         assert got.counts.tolist() == ([within] if within >= 2 else [])
 
 
+@pytest.fixture(params=["one window", "small windows"])
+def windows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "small windows":
+        for limit, value in {
+            Limit.COVERED_STRIDE: 1,
+            Limit.COVERED_WINDOW_RANGES: 5,
+            Limit.COVERED_WINDOWS: 99,
+        }.items():
+            small(monkeypatch, limit, value)
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("windows")
 @given(st.data())
 def test_wherever_parts_are_cut_the_same_is_found_as_in_whole_columns(data: st.DataObject) -> None:
     """Lanes that are in order but for some long ranges and rows out of place; times that were rounded or not."""

@@ -6,7 +6,7 @@ or run side by side show that many times, and nothing is found on them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -25,6 +25,10 @@ FEW, SHARE = 2, 0.05
 HABIT = 4
 """A name whose calls all last over others, so often, is that of a frame: a graph, a step."""
 _ROUNDS = 8
+_WINDOW, _STRIDE = 1 << 18, 1 << 10
+"""Ranges that are looked at together, about; and how many of them one stands for where time is cut into windows."""
+_WINDOWS = 16
+"""Most windows: each may have ranges of all parts."""
 _DECIDES = 20
 """Starts of equal length that show how far times were rounded."""
 _LENGTHS = 20
@@ -74,11 +78,41 @@ class _Part:
     timed: I64
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Candidates:
+    """Ranges of a part that may overlap others. rows: shape (n,), places in the part, n > 0; before: ranges before it.
+
+    first, last: their least and greatest start. sample: every _STRIDE-th start.
+    """
+
+    part: _Part
+    before: int
+    rows: I32
+    first: int
+    last: int
+    sample: I64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ranges:
+    """Ranges with their places in all that was taken; arrays of shape (n,)."""
+
+    places: I64
+    lanes: I64
+    starts: I64
+    durations: I64
+
+    def of(self, rows: Rows | Mask) -> _Ranges:
+        """Return these ranges alone, in this order."""
+        return _Ranges(self.places[rows], self.lanes[rows], self.starts[rows], self.durations[rows])
+
+
 class CoverSearch:
     """A search for ranges that last over others, which takes them part by part, in any order.
 
     Ranges that overlap are looked for within each part, and again only where parts of a lane reach into one another.
-    Memory: a few bytes for each range, as `Packed` has them.
+    Memory: a few bytes for each range, as `Packed` has them; and some 100 for each that overlaps others, of a quarter
+    of a million ranges at a time, or of a sixteenth of all: of more where more of them overlap one another.
     """
 
     def __init__(self) -> None:
@@ -98,7 +132,8 @@ class CoverSearch:
         for group in [int(groups[0])] if (groups == groups[0]).all() else np.unique(groups).tolist():
             mine = slice(None) if (groups == group).all() else groups == group
             self._roundings.setdefault(group, _Rounding()).take(starts[mine], durations[mine])
-            self._count(group, names[mine][durations[mine] > 0])
+            none = np.zeros(0, np.int64)
+            self._calls[group] = _counted(self._calls.get(group, none), names[mine][durations[mine] > 0])
         rows, begins, reached = _by_lane(lanes, starts, durations)
         at = rows[begins]
         last = np.append(begins, rows.size)[1:]
@@ -118,65 +153,76 @@ class CoverSearch:
         )
         self._bounds.append(self._bounds[-1] + lanes.size)
 
-    def _count(self, group: int, names: Codes) -> None:
-        if not names.size:
-            return
-        calls = self._calls.get(group, np.zeros(0, np.int64))
-        if (most := int(names.max())) >= calls.size:
-            calls = np.concatenate((calls, np.zeros(most + 1 + calls.size, np.int64)))
-            self._calls[group] = calls
-        if most < 4 * names.size:
-            calls[: most + 1] += np.bincount(names)
-        else:
-            np.add.at(calls, names, 1)
-
     def covers(self, groups: Collection[int] | None = None) -> Covers:
         """Return what lasts over others; rows: places in all that was taken. groups: those to look at, None for all."""
         wanted = list(self._roundings) if groups is None else [each for each in self._roundings if each in groups]
-        places = self._candidates(np.array(wanted, np.int64))
+        rounded_to = _rounding([self._roundings[each] for each in wanted])
         none = np.zeros(0, np.int64)
-        if not places.size:
-            return Covers(none, none)
-        lanes, starts, durations, names, launches = self.at(places)
-        rows = _crossed(lanes, starts, durations)
-        if not rows.size:
-            return Covers(none, none)
-        found = np.zeros(starts.size, np.int64)
-        ends = starts[rows] + durations[rows]
-        reach = ends - _rounding([self._roundings[each] for each in wanted], starts[rows])
-        covering = np.zeros(starts.size, np.bool_)
-        for _ in range(_ROUNDS):
-            # Without the ranges that were found: others may lie within them and last over others too.
-            counts = _counts(lanes[rows], starts[rows], ends, reach, launches[rows])
-            covering[rows[counts > 0]] = True
-            bad = counts >= LEAST
-            if not bad.any():
-                break
-            found[rows[bad]] = counts[bad]
-            rows, ends, reach = rows[~bad], ends[~bad], reach[~bad]
-        if not found.any():
-            return Covers(none, none)
-        found[~self._rare(lanes, names, covering, wanted)] = 0
-        rows = np.flatnonzero(found)
-        return Covers(places[rows], found[rows])
+        found = [(none, none, none, none)]
+        of_lanes, of_names = none, none
+        for ranges in self._overlapping(np.array(wanted, np.int64)):
+            order = np.argsort(ranges.places)
+            names, launches = np.empty_like(ranges.places), np.empty_like(ranges.places)
+            names[order], launches[order] = self._columns(ranges.places[order], slice(3, 5))
+            counts, covering = _lasting(ranges, launches, rounded_to)
+            of_lanes, of_names = _counted(of_lanes, ranges.lanes[covering]), _counted(of_names, names[covering])
+            over = counts > 0
+            found.append((ranges.places[over], counts[over], ranges.lanes[over], names[over]))
+        places, counts, lanes, names = (np.concatenate(column) for column in zip(*found, strict=True))
+        rare = self._rare(lanes, names, of_lanes, of_names, wanted)
+        order = np.argsort(places[rare])
+        return Covers(places[rare][order], counts[rare][order])
 
     def at(self, places: I64) -> list[I64]:
         """Return lanes, starts, durations, names and launches of places, which ascend."""
+        return self._columns(places, slice(0, 5))
+
+    def _columns(self, places: I64, wanted: slice) -> list[I64]:
         cuts = np.searchsorted(places, self._bounds).tolist()
-        columns: list[list[I64]] = [[] for _ in range(5)]
+        columns: list[list[I64]] = [[] for _ in range(wanted.start, wanted.stop)]
         for part, bound, (begin, end) in zip(self._parts, self._bounds, pairwise(cuts), strict=False):
             if begin < end:
-                for column, packed in zip(columns, part.columns, strict=True):
+                for column, packed in zip(columns, part.columns[wanted], strict=True):
                     column.append(packed.at(places[begin:end] - bound))
         return [np.concatenate(column) if column else np.zeros(0, np.int64) for column in columns]
 
-    def _candidates(self, groups: I64) -> I64:
-        """Return the places of all ranges of these groups that overlap another one, and of a few more, ascending.
+    def _overlapping(self, groups: I64) -> Iterator[_Ranges]:
+        """Yield the ranges of these groups that overlap another one of their lane, by lane and start.
+
+        All that overlap one another, also by way of others, come together.
+        """
+        waiting: list[_Ranges] = []
+        kept = new = 0
+        for end, ranges in _windows(self._candidates(groups)):
+            waiting.append(ranges)
+            new += ranges.places.size
+            # What goes on behind the window is sorted once more, so it is not to be the most of what is sorted.
+            if end is not None and new < kept:
+                continue
+            every = _together(waiting)
+            waiting.clear()
+            rows, begins, reached = _by_lane(every.lanes, every.starts, every.durations)
+            first = np.ones(rows.size, np.bool_)
+            first[1:] = every.starts[rows[1:]] >= reached[:-1]
+            first[begins] = True
+            at = np.flatnonzero(first)
+            last = np.append(at, rows.size)[1:]
+            goes_on = reached[last - 1] > end if end is not None else np.zeros(at.size, np.bool_)
+            done = ~goes_on & (last - at > 1)
+            waiting.append(every.of(rows[np.repeat(goes_on, last - at)]))
+            kept, new = waiting[0].places.size, 0
+            complete = every.of(rows[np.repeat(done, last - at)])
+            # The caller takes as much memory as these, so they go first.
+            del every, ranges, rows, reached, first
+            yield complete
+
+    def _candidates(self, groups: I64) -> list[_Candidates]:
+        """Return all ranges of these groups that overlap another one, and a few more.
 
         More of them change nothing: what overlaps none lies within none and lasts over none.
         """
         if not self._parts:
-            return np.zeros(0, np.int64)
+            return []
         lane, first, last = (
             np.concatenate([getattr(part, name) for part in self._parts]) for name in ("lanes", "first", "last")
         )
@@ -205,27 +251,90 @@ class CoverSearch:
             if places.size and not np.isin(part.groups, groups).all():
                 known = part.lanes[np.isin(part.groups, groups)]
                 places = places[np.isin(part.columns[0].at(places), known)]
-            found.append(places + bound)
-        return np.concatenate(found)
+            if places.size:
+                begun = part.columns[1].at(places)
+                low, high, some = int(begun.min()), int(begun.max()), begun[::_STRIDE].copy()
+                found.append(_Candidates(part, bound, places.astype(np.int32), low, high, some))
+        return found
 
-    def _rare(self, lanes: I64, names: I64, covering: Mask, groups: Sequence[int]) -> Mask:
-        """Return for each range whether few ranges of its lane last over others, and not all those of its name."""
-        sizes, bad = (
-            np.zeros(int(lanes.max()) + 1, np.int64),
-            np.bincount(lanes[covering], minlength=int(lanes.max()) + 1),
-        )
+    def _rare(self, lanes: I64, names: I64, of_lanes: I64, of_names: I64, groups: Sequence[int]) -> Mask:
+        """Return for each range whether few ranges of its lane last over others, and not all those of its name.
+
+        of_lanes, of_names: by lane, and by name, how many ranges last over others.
+        """
+        sizes, calls = np.zeros_like(of_lanes), np.zeros_like(of_names)
         for part in self._parts:
             there = part.lanes < sizes.size
             np.add.at(sizes, part.lanes[there], part.timed[there])
-        frames = np.bincount(names[covering], minlength=int(names.max()) + 1)
-        calls = np.zeros(frames.size, np.int64)
         for group in groups:
             own = self._calls.get(group, calls)[: calls.size]
             calls[: own.size] += own
-        few = bad <= np.maximum(FEW, (sizes * SHARE).astype(np.int64))
-        habit = (frames >= HABIT) & (frames == calls)
+        few = of_lanes <= np.maximum(FEW, (sizes * SHARE).astype(np.int64))
+        habit = (of_names >= HABIT) & (of_names == calls)
         rare: Mask = few[lanes] & ~habit[names]
         return rare
+
+
+def _counted(counts: I64, codes: Codes) -> I64:
+    """Return counts by code with these codes counted too; the array may be the same, and grows as they need."""
+    if not codes.size:
+        return counts
+    if (most := int(codes.max())) >= counts.size:
+        counts = np.concatenate((counts, np.zeros(most + 1 + counts.size, np.int64)))
+    if most < 4 * codes.size:
+        counts[: most + 1] += np.bincount(codes)
+    else:
+        np.add.at(counts, codes, 1)
+    return counts
+
+
+def _together(several: Sequence[_Ranges]) -> _Ranges:
+    columns = zip(*((each.places, each.lanes, each.starts, each.durations) for each in several), strict=True)
+    return _Ranges(*(np.concatenate(column) for column in columns))
+
+
+def _windows(candidates: Sequence[_Candidates]) -> Iterator[tuple[int | None, _Ranges]]:
+    """Yield the candidates window by window, by start: where the window ends (None: nowhere), and its ranges."""
+    if not candidates:
+        return
+    size = max(_WINDOW, sum(each.rows.size for each in candidates) // _WINDOWS) // _STRIDE
+    sample = np.sort(np.concatenate([each.sample for each in candidates]))
+    edges = np.unique(sample[size::size]).tolist()
+    for low, high in pairwise([None, *edges, None]):
+        ranges: list[_Ranges] = []
+        for each in candidates:
+            if (low is None or each.last >= low) and (high is None or each.first < high):
+                rows, (lanes, starts, durations, *_) = each.rows, each.part.columns
+                begun = starts.at(rows)
+                if (low is not None and each.first < low) or (high is not None and each.last >= high):
+                    mine = begun >= low if low is not None else np.ones(begun.size, np.bool_)
+                    if high is not None:
+                        mine &= begun < high
+                    rows, begun = rows[mine], begun[mine]
+                ranges.append(_Ranges(rows + np.int64(each.before), lanes.at(rows), begun, durations.at(rows)))
+        if ranges:
+            yield high, _together(ranges)
+
+
+def _lasting(ranges: _Ranges, launches: I64, rounded_to: I64) -> tuple[I64, Mask]:
+    """Return how many whole later ones each range lasts over, 0 for fewer than LEAST, and whether it does over any.
+
+    ranges: by lane and start. rounded_to: as `_rounding` returns it.
+    """
+    size = ranges.starts.size
+    found, covering, rows = np.zeros(size, np.int64), np.zeros(size, np.bool_), np.arange(size)
+    ends = ranges.starts + ranges.durations
+    reach = ends - rounded_to[_lengths(ranges.starts)]
+    for _ in range(_ROUNDS):
+        # Without the ranges that were found: others may lie within them and last over others too.
+        counts = _counts(ranges.lanes[rows], ranges.starts[rows], ends[rows], reach[rows], launches[rows])
+        covering[rows[counts > 0]] = True
+        bad = counts >= LEAST
+        if not bad.any():
+            break
+        found[rows[bad]] = counts[bad]
+        rows = rows[~bad]
+    return found, covering
 
 
 def _by_lane(lanes: Rows, starts: I64, durations: Rows) -> tuple[I64, I64, I64]:
@@ -260,16 +369,6 @@ def _overlapping(rows: I64, begins: I64, starts: I64, reached: I64) -> I64:
     early = starts[rows[1:]] < reached[:-1]
     early[begins[1:] - 1] = False
     return rows[np.append(early, False) | np.append(False, early)] if early.any() else rows[:0]
-
-
-def _crossed(lanes: I64, starts: I64, durations: I64) -> I64:
-    """Return the ranges that overlap another one of their lane, by lane and start.
-
-    A range that starts when all before it have ended, and ends before the next one starts, lies within none and lasts
-    over none: on most traces few are left.
-    """
-    rows, begins, reached = _by_lane(lanes, starts, durations)
-    return _overlapping(rows, begins, starts, reached)
 
 
 def _counts(lanes: Rows, starts: I64, ends: I64, reach: I64, launches: Codes) -> I64:
@@ -327,8 +426,8 @@ def _lengths(starts: I64) -> I64:
     return np.floor(np.log10(np.maximum(np.abs(starts), 1).astype(np.float64))).astype(np.int64)
 
 
-def _rounding(groups: Sequence[_Rounding], starts: I64) -> I64:
-    """Return how far each start may have been rounded, ns: 0 where times are whole ns.
+def _rounding(groups: Sequence[_Rounding]) -> I64:
+    """Return how far starts of each number of digits (`_lengths`) may have been rounded, ns: 0 where they are whole ns.
 
     Printed times have so many digits that later ones are coarser, so starts of equal length are looked at together.
     """
@@ -337,4 +436,4 @@ def _rounding(groups: Sequence[_Rounding], starts: I64) -> I64:
     for length in np.flatnonzero(counts >= _DECIDES).tolist():
         step = min(group.steps[length] for group in groups if length in group.steps)
         steps[length] = max(int(steps[length]), step if step > 1 else 0)  # 1 is what whole ns have
-    return steps[_lengths(starts)]
+    return steps

@@ -45,7 +45,7 @@ class Packed:
         """Return the bytes of the array, 0 for none."""
         return 0 if self._offsets is None else self._offsets.nbytes
 
-    def at(self, places: I64) -> I64:
+    def at(self, places: Rows) -> I64:
         """Return the values at places."""
         if self._offsets is None:
             return self._base + self._step * places
