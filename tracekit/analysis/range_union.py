@@ -33,7 +33,7 @@ Offsets = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Part:
+class _PackedRanges:
     """Merged ranges, n > 0 of them. first, last: where they begin and end. starts, ends: shape (n,), ns after first."""
 
     first: int
@@ -70,14 +70,14 @@ class _Part:
         return offsets.astype(np.int64) + np.int64(self.first)
 
 
-def _packed(ranges: Ranges) -> _Part:
+def _packed(ranges: Ranges) -> _PackedRanges:
     """Return merged ranges as a part."""
     starts, ends = ranges
     first, last = int(starts[0]), int(ends[-1])
     wide = [(times - np.int64(first)).view(np.uint64) for times in (starts, ends)]
     if last - first > np.iinfo(np.uint32).max:
-        return _Part(first, last, *wide)
-    return _Part(first, last, *(offsets.astype(np.uint32) for offsets in wide))
+        return _PackedRanges(first, last, *wide)
+    return _PackedRanges(first, last, *(offsets.astype(np.uint32) for offsets in wide))
 
 
 class RangeUnion:
@@ -99,7 +99,7 @@ class RangeUnion:
         self.count = 0
         """The number of ranges that were added."""
         self._waiting: list[Ranges] = []
-        self._parts: list[_Part] = []
+        self._parts: list[_PackedRanges] = []
         self._waits = self._size = self._merged = 0
 
     def add(self, starts: Numbers, ends: Numbers) -> None:
@@ -126,7 +126,7 @@ class RangeUnion:
         """Return the ns that at least one of the ranges covers."""
         return length_of([self])
 
-    def _all_parts(self) -> list[_Part]:
+    def _all_parts(self) -> list[_PackedRanges]:
         """Return all ranges in parts, which may cover the same time."""
         return [*self._parts, *([_packed(_joined(self._waiting))] if self._waiting else [])]
 
@@ -152,14 +152,14 @@ def length_of(unions: Iterable[RangeUnion]) -> int:
     return sum(length(ranges) for ranges in _windows([part for each in unions for part in each._all_parts()]))
 
 
-def _windows(parts: list[_Part]) -> Iterator[Ranges]:
+def _windows(parts: list[_PackedRanges]) -> Iterator[Ranges]:
     """Yield the merged ranges of all parts, window by window; a range that crosses windows is cut. Empties the list."""
     if not parts:
         return
     edges = np.sort(np.concatenate([part.sample() for part in parts]))[_EACH::_EACH]
     bounds = sorted({min(part.first for part in parts), *edges.tolist(), max(part.last for part in parts)})
     parts.sort(key=lambda part: part.first, reverse=True)
-    open_parts: list[_Part] = []
+    open_parts: list[_PackedRanges] = []
     for low, high in pairwise(bounds):
         open_parts = [part for part in open_parts if part.last > low]
         while parts and parts[-1].first < high:
@@ -167,7 +167,7 @@ def _windows(parts: list[_Part]) -> Iterator[Ranges]:
         yield _joined([part.within(low, high) for part in open_parts])
 
 
-def _overlapping(parts: Iterable[_Part]) -> int:
+def _overlapping(parts: Iterable[_PackedRanges]) -> int:
     """Return how many ranges begin before another part has ended: so many at most are less when all are merged."""
     inside, reached = 0, None
     for part in sorted(parts, key=lambda part: part.first):
