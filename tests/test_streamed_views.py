@@ -25,6 +25,7 @@ from tracekit.views import VIEWS
 from tracekit.views.base import ViewOptions
 
 STREAMED = ("kernel", "api", "other", "memory_manipulation", "overview", "device")
+OF_TRACES_WITHOUT_STEPS = ("breakdown",)
 NAMES = [str(path.relative_to(SAMPLES)) for path in sorted(SAMPLES.rglob("*")) if path.is_file()]
 MADE_OF_BATCHES = (
     "kineto/linear.pt.trace.json",
@@ -32,6 +33,7 @@ MADE_OF_BATCHES = (
     "nsys-sqlite/two-processes.sqlite",
     "nvprof-sqlite/version-8.nvvp",
 )
+WITHOUT_STEPS = ("nvprof-csv/gpu-trace-22-columns.csv", "nvprof-sqlite/version-8.nvvp")
 
 
 def whole(paths: Sequence[Path], shown: ViewOptions, views: Sequence[str] = STREAMED) -> str:
@@ -64,6 +66,8 @@ def test_samples_have_the_same_tables_both_ways(folder: str) -> None:
     of_folder = [name for name in NAMES if name.startswith(f"{folder}/")]
     found = [name for name in of_folder if same([sample(name)], ViewOptions(sorted_by="-name"))]
     assert [name for name in MADE_OF_BATCHES if name.startswith(f"{folder}/") and name not in found] == []
+    found = [name for name in of_folder if same([sample(name)], ViewOptions(), OF_TRACES_WITHOUT_STEPS)]
+    assert [name for name in WITHOUT_STEPS if name.startswith(f"{folder}/") and name not in found] == []
 
 
 def rows_in_any_order(folder: Path, seed: int) -> Path:
@@ -99,7 +103,7 @@ ROWS = st.lists(
         {
             "ts_ns": st.integers(0, 12),
             "dur_ns": st.sampled_from([None, -5, 0, 1, 2, 2, 7, 1 << 40]),
-            "name": st.sampled_from([None, "", "a", "b", "gemm"]),
+            "name": st.sampled_from([None, "", "a", "gemm", "ncclDevKernel_AllReduce"]),
             "kind": st.sampled_from([Kind.KERNEL, Kind.RUNTIME, Kind.SYNC, Kind.OTHER, Kind.MEMCPY, Kind.MEMSET]),
             "bytes": st.sampled_from([None, 0, 1, 3, 1 << 40]),
             "copy_kind": st.sampled_from([None, "HtoD", "DtoH"]),
@@ -145,7 +149,7 @@ def test_wherever_batches_are_cut_the_sections_are_those_of_the_table(
     few, whole, shown = trace(*marks_of(rows), run=run), trace(*in_order, run=run), ViewOptions(sorted_by=sorted_by)
     index, table = TraceIndex(few), trace(*rows, run=run).events
     places = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
-    for name in STREAMED:
+    for name in (*STREAMED, *OF_TRACES_WITHOUT_STEPS):
         make = VIEWS[name].sums
         assert make is not None
         for each in make():
@@ -176,6 +180,18 @@ def test_options_and_views_that_need_events_get_them() -> None:
         assert not same(path, shown)
     assert not same(path, ViewOptions(), ["kernel", "steps"])
     assert same(path, ViewOptions(sorted_by="-avg", top=1))
+
+
+def test_parts_of_devices_are_added_up_without_steps_and_without_collectives_of_two_rows() -> None:
+    with_steps = [sample("nsys-sqlite/two-processes.sqlite")], [sample("kineto/gpu.pt.trace.json")]
+    assert not any(same(paths, ViewOptions(), OF_TRACES_WITHOUT_STEPS) for paths in with_steps)
+    make = VIEWS["breakdown"].sums
+    assert make is not None
+    (parts,) = make()
+    rows = [{"dur_ns": 5, "name": name} for name in ("gemm", "all-reduce.1", "all-reduce-start.1")]
+    taken = [parts.take(batch) for row in rows for batch in trace(row).events.to_batches()]
+    assert taken == [True, True, False]
+    assert (parts.fits({"nvprof-csv"}), parts.fits({"kineto"})) == (True, False)
 
 
 def test_work_whose_duration_cannot_be_is_not_added_up(tmp_path: Path) -> None:

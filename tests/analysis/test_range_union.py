@@ -54,8 +54,11 @@ def test_parts_in_any_order_have_the_union_of_the_whole(
         for pairs in parts:
             union.add(*columns(pairs, base, step))
             own += pairs
-        assert union.length == union_length(*columns(own, base, step))
-        assert union.length == union_length(*columns(own, base, step))
+        starts, ends = columns(own, base, step)
+        assert union.length == union_length(starts, ends)
+        assert union.length == union_length(starts, ends)
+        assert union.count == starts.size
+        assert union.extent == ((starts.min(), np.maximum(starts, ends).max()) if own else None)
         made.append(union)
         every += own
     assert length_of(made) == union_length(*columns(every, base, step))

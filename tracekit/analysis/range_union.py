@@ -93,11 +93,13 @@ class RangeUnion:
     14
     """
 
-    __slots__ = ("_merged", "_parts", "_size", "_waiting", "_waits", "count")
+    __slots__ = ("_merged", "_parts", "_size", "_waiting", "_waits", "count", "extent")
 
     def __init__(self) -> None:
         self.count = 0
         """The number of ranges that were added."""
+        self.extent: tuple[int, int] | None = None
+        """The first start and the last end of them, None for none."""
         self._waiting: list[Ranges] = []
         self._parts: list[_PackedRanges] = []
         self._waits = self._size = self._merged = 0
@@ -111,6 +113,8 @@ class RangeUnion:
         if not ranges[0].size:
             return
         self.count += len(starts)
+        first, last = int(ranges[0][0]), int(ranges[1][-1])
+        self.extent = (min(self.extent[0], first), max(self.extent[1], last)) if self.extent else (first, last)
         self._waiting.append(ranges)
         self._waits += ranges[0].size
         if self._waits >= _PART or len(self._waiting) >= _FEW:

@@ -14,7 +14,7 @@ import numpy as np
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64, Mask
 
-__all__ = ["ends_in_flight"]
+__all__ = ["ends_in_flight", "is_half"]
 
 _LONGEST = 1 << 14
 _NAME = re.compile(r"%?([\w.-]+)(?: = |$)", re.ASCII)
@@ -60,6 +60,11 @@ def _halves(names: Sequence[str], used: I64) -> tuple[I64, Mask]:
             keys[code] = numbers.setdefault(half[0], len(numbers))
             is_start[code] = half[1]
     return keys, is_start
+
+
+def is_half(name: str) -> bool:
+    """Return whether an op of this name starts a collective, or waits for it."""
+    return half_of(name[:_LONGEST]) is not None
 
 
 def half_of(name: str) -> tuple[str, bool] | None:

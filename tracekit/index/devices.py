@@ -6,6 +6,8 @@ is that of its input or run: first start to last end of all rows, host rows incl
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -21,7 +23,7 @@ from tracekit.index.sources import (
     spans,
     synthetic_sources,
 )
-from tracekit.index.trace_index import TraceIndex, join
+from tracekit.index.trace_index import TraceIndex, join, notes_on_rows
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell, Column, integer_of
@@ -30,6 +32,7 @@ from tracekit.model.units import Unit
 
 __all__ = [
     "COLUMNS",
+    "DeviceKey",
     "Devices",
     "IndexedDevice",
     "by_clock",
@@ -38,6 +41,7 @@ __all__ = [
     "origins",
     "since_origin",
     "sources_of_several_runs",
+    "without_rows",
 ]
 
 # Groups of rows that share a clock. Times on different clocks cannot be compared.
@@ -104,6 +108,10 @@ COLUMNS = frozenset({"ts_ns", "dur_ns", "kind", "source", "rank", "device", "pid
 Mask = npt.NDArray[np.bool_]
 
 
+DeviceKey = tuple[int, Cell, Cell, int]
+"""A device: source, rank, number, and its place: the group of `by_input` that it belongs to."""
+
+
 @dataclass(frozen=True, slots=True)
 class IndexedDevice:
     """One device. index: positions of its work in `Devices.rows`, ascending by start. begin, end: its span, ns.
@@ -121,6 +129,11 @@ class IndexedDevice:
     end: int
     name: str
     label: str
+
+    @property
+    def key(self) -> DeviceKey:
+        """Return the key that the device has alone."""
+        return self.source, self.rank, self.device, self.place
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,48 +168,73 @@ def find(index: TraceIndex) -> Devices:
     """Return the devices that worked, in order of input, rank, run, number; none where no work has a known start."""
     picked = index.pick(DEVICE_WORK)
     made_up = synthetic_sources(index)
-    notes = picked.notes("row of device work") if picked.untimed != 1 else picked.notes("row")
-    labels = source_labels(index)
     source = picked.key("source")
     known = np.ones(picked.rows.size, np.bool_)
+    unknown: set[Cell] = set()
     if made_up:
         known = np.array([label not in made_up for label in source.labels], np.bool_)[source.codes]
-        for number in sorted(set(made_up) & {source.labels[c] for c in np.unique(source.codes).tolist()}):
-            notes.append(f"{source_label(labels, number)}: its file has only durations, so when work ran is unknown")
+        unknown = {source.labels[c] for c in np.unique(source.codes).tolist()} & {*made_up}
     rows = picked.rows[known]
     starts = picked.starts[known]
     ends = starts + picked.durations[known]
     places = by_input(index)
+    notes = _notes(index, picked.untimed, picked.negative, unknown)
     if not rows.size:
         return Devices(index, rows, starts, ends, places, (), tuple(notes))
     place = grouping.Key(places.codes[rows], range(places.count))
     groups = grouping.group_by(*(index.key(c, rows) for c in ("source", "rank", "device")), place)
-    if sources_of_several_runs(index):
+    order = np.argsort(groups.codes, kind="stable")
+    bounds = np.cumsum(np.bincount(groups.codes, minlength=groups.count))[:-1]
+    keys = [(integer_of(s), r, d, integer_of(p)) for s, r, d, p in zip(*groups.labels, strict=True)]
+    devices = _each(index, dict(zip(keys, np.split(order, bounds), strict=True)), places)
+    return Devices(index, rows, starts, ends, places, devices, (*notes, *_notes_on_places(index, devices)))
+
+
+def without_rows(index: TraceIndex, keys: Iterable[DeviceKey], untimed: int, negative: int) -> Devices:
+    """Return the devices with these keys as `find` does, where their work was added up and its rows let go.
+
+    index: of a trace with a row or two for each process. untimed, negative: work without a duration, and below zero.
+    """
+    made_up = synthetic_sources(index)
+    none, places = np.zeros(0, np.int64), by_input(index)
+    worked = list(keys)
+    notes = _notes(index, untimed, negative, {source for source, *_ in worked} & set(made_up))
+    devices = _each(index, {key: none for key in worked if key[0] not in made_up}, places)
+    return Devices(index, none, none, none, places, devices, (*notes, *_notes_on_places(index, devices)))
+
+
+def _notes(index: TraceIndex, untimed: int, negative: int, unknown: Iterable[Cell]) -> list[str]:
+    """Return the notes on rows that do not count. unknown: inputs with work whose files hold only durations."""
+    labels = source_labels(index)
+    notes = notes_on_rows("row of device work" if untimed != 1 else "row", untimed, negative)
+    for number in sorted(map(integer_of, unknown)):
+        notes.append(f"{source_label(labels, number)}: its file has only durations, so when work ran is unknown")
+    return notes
+
+
+def _notes_on_places(index: TraceIndex, devices: Sequence[IndexedDevice]) -> list[str]:
+    notes = []
+    if devices and sources_of_several_runs(index):
         notes.append("each run of a file has a clock of its own: a row and a span for each process")
-    if None in groups.labels[2]:
+    if any(device.device is None for device in devices):
         notes.append("rows that name no device are taken as those of one device")
-    devices = _each(index, groups, places)
-    return Devices(index, rows, starts, ends, places, devices, tuple(notes))
+    return notes
 
 
-def _each(index: TraceIndex, groups: grouping.Groups, places: grouping.Groups) -> tuple[IndexedDevice, ...]:
+def _each(index: TraceIndex, positions: Mapping[DeviceKey, I64], places: grouping.Groups) -> tuple[IndexedDevice, ...]:
+    """Return the devices with these keys. positions: of the work of each."""
     start: I64 = index.starts
     length = index.lengths
     first, last = spans(places.codes, places.count, start, start + length)
-    order = np.argsort(groups.codes, kind="stable")
-    bounds = np.concatenate(([0], np.cumsum(np.bincount(groups.codes, minlength=groups.count))))
-    sources, ranks, numbers, of_place = groups.labels
-    owners = owner_labels(index, [(integer_of(s), r) for s, r in zip(sources, ranks, strict=True)])
+    owners = owner_labels(index, [(source, rank) for source, rank, *_ in positions])
     found = []
-    for g in range(groups.count):
-        source, where = integer_of(sources[g]), integer_of(of_place[g])
+    for (source, rank, number, where), own in positions.items():
         pid = places.labels[1][where]
-        stated = index.run.devices.get((source, numbers[g]), "")
+        stated = index.run.devices.get((source, number), "")
         unnamed = device_not_named(stated)
-        name = unnamed if numbers[g] is None else device_title(numbers[g], stated)
+        name = unnamed if number is None else device_title(number, stated)
         run = "" if pid is None else f"process {pid}"
-        label = " · ".join(filter(None, (owners[source, ranks[g]], run, name)))
-        positions = order[bounds[g] : bounds[g + 1]]
+        label = " · ".join(filter(None, (owners[source, rank], run, name)))
         span = int(first[where]), int(last[where])
-        found.append(IndexedDevice(source, ranks[g], numbers[g], pid, where, positions, *span, name, label))
+        found.append(IndexedDevice(source, rank, number, pid, where, own, *span, name, label))
     return tuple(sorted(found, key=lambda d: [(c is None, c or 0) for c in (d.source, d.rank, d.pid, d.device)]))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +25,11 @@ from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64
 from tracekit.model.schema import Kind
 
-__all__ = ["VARIABLE", "class_of_names", "communicates", "kernel_classes", "rules"]
+__all__ = ["VARIABLE", "class_of_names", "communicates", "kernel_classes", "names_that_communicate", "rules"]
 
 VARIABLE = "TRACEKIT_KERNEL_CLASSES"
 MOST_BYTES = 1 << 20
+_COLLECTIVE = list(KernelClass).index(KernelClass.COLLECTIVE)
 
 
 def rules() -> tuple[ClassRule, ...]:
@@ -74,7 +76,14 @@ def _classes_of_names(index: TraceIndex, in_force: tuple[ClassRule, ...]) -> I64
     return by_name
 
 
+def names_that_communicate(names: Sequence[str | None]) -> list[bool]:
+    """Return for each name of a kernel, None for one without, whether it is a collective. Raises: UsageError."""
+    codes = np.array([-1 if name is None else code for code, name in enumerate(names)], np.int64)
+    found: list[bool] = (class_codes(names, codes, rules()) == _COLLECTIVE).tolist()
+    return found
+
+
 def communicates(index: TraceIndex, rows: I64) -> npt.NDArray[np.bool_]:
     """Return for each of these rows, kernels, whether it is a collective."""
-    found: npt.NDArray[np.bool_] = kernel_classes(index, rows) == list(KernelClass).index(KernelClass.COLLECTIVE)
+    found: npt.NDArray[np.bool_] = kernel_classes(index, rows) == _COLLECTIVE
     return found

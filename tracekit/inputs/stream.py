@@ -108,6 +108,10 @@ class Inputs:
         """Return the names of the inputs."""
         return [item.name for item in self._files.items]
 
+    def readers(self) -> set[str]:
+        """Return the formats that the inputs are read as, before anything is read; "" for one that cannot be read."""
+        return set(self._files.formats())
+
     def columns(self, formats: Collection[str]) -> frozenset[str] | None:
         """Return the columns to keep of inputs of these formats, None for all."""
         return reading.columns_of(self._options, formats)

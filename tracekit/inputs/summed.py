@@ -35,6 +35,8 @@ def add_up(joined: Inputs, sums: Sequence[BatchSums], columns: Sequence[str]) ->
     Then the inputs are to be read once more. Memory does not grow with them, but for `Inputs.work`.
     Raises: TracekitError.
     """
+    if not all(each.fits(joined.readers()) for each in sums):
+        return None
     # Less is looked at than where all events are kept, so less is read.
     looked_at = {"pid", "source", "ts_ns", "dur_ns"}.union(*(each.columns for each in sums))
     args_of = frozenset[str]().union(*(each.args_of for each in sums))

@@ -20,9 +20,11 @@ Table `devices`: each device in all. Table `steps`: the same for the window of e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from tracekit.analysis.intervals import (
     Ranges,
@@ -35,12 +37,15 @@ from tracekit.analysis.intervals import (
     union,
     union_length_by,
 )
+from tracekit.analysis.range_union import length_of
 from tracekit.index import devices as _devices
-from tracekit.index import launches, step_windows
-from tracekit.index.async_collectives import ends_in_flight
+from tracekit.index import grouping, launches, step_windows, work_unions
+from tracekit.index.async_collectives import ends_in_flight, is_half
+from tracekit.index.batch_sums import BatchSums
 from tracekit.index.devices import Devices, IndexedDevice, by_clock
-from tracekit.index.kernel_classes import communicates
+from tracekit.index.kernel_classes import communicates, names_that_communicate
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.index.work_unions import UnitedWork, WorkUnions
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
@@ -215,6 +220,70 @@ def _whole(work: AllWork) -> Iterator[tuple[IndexedDevice, Parts, int]]:
 
 def _merged(starts: I64, ends: I64, chosen: Mask) -> Ranges:
     return merge(starts[chosen], ends[chosen])
+
+
+_OF_STEPS = frozenset(
+    {"ascend-csv", "ascend-db", "chrome-trace", "kineto", "paddle-json", "paddle-pb", "recorder-log", "xplane"}
+)
+"""Formats in which steps are usual: they are not read until one comes, and then once more."""
+
+
+class PartSums:
+    """The parts of devices added up batch by batch, of traces without steps: what a step launched needs all events."""
+
+    columns: ClassVar[frozenset[str]] = work_unions.COLUMNS | {"name"}
+    args_of: ClassVar[frozenset[Kind]] = frozenset()
+
+    def __init__(self) -> None:
+        self._work = WorkUnions(3)
+        """Kernels that compute, kernels that communicate, other work."""
+        self._talks: dict[Cell, bool] = {}
+
+    def fits(self, formats: Collection[str], /) -> bool:
+        """Return whether steps are not to be expected in these formats."""
+        return not _OF_STEPS & set(formats)
+
+    def take(self, batch: pa.RecordBatch) -> bool:
+        """Add the rows of a batch; return False where it has a step, or a collective of two rows."""
+        if grouping.kind_mask(batch, {Kind.STEP}).any():
+            return False
+        return self._work.take(batch, lambda rows: self._class_of(batch, rows))
+
+    def _class_of(self, batch: pa.RecordBatch, rows: I64) -> I64 | None:
+        kernel = grouping.kind_mask(batch, {Kind.KERNEL})[rows]
+        names = grouping.used_key(batch, "name", rows[kernel])
+        new = [name for name in names.labels if name not in self._talks]
+        if new or not self._talks:
+            talks = names_that_communicate([None if name is None else str(name) for name in new])
+            if any(is_half(str(name)) for name, is_collective in zip(new, talks, strict=True) if is_collective):
+                return None
+            self._talks.update(zip(new, talks, strict=True))
+        classes = np.full(rows.size, 2)
+        classes[kernel] = np.array([self._talks[name] for name in names.labels], np.int64)[names.codes]
+        return classes
+
+    def give(self, index: TraceIndex) -> None:
+        """Put the parts, and the devices without their rows, into the index."""
+        work = self._work.by_device(index)
+        devices = _devices.without_rows(index, work, self._work.untimed, self._work.negative)
+        index.give(_devices.find, devices)
+        index.give(device_parts, tuple(_of_unions(each, *work[each.key]) for each in devices.devices))
+
+
+def _of_unions(device: IndexedDevice, compute: UnitedWork, talk: UnitedWork, others: UnitedWork) -> DeviceParts:
+    """Return the parts of the span of a device whose work was added up."""
+    kernels = [*compute.unions, *talk.unions]
+    every = [*kernels, *others.unions]
+    extents = [union.extent for union in every if union.extent is not None]
+    active = max(last for _, last in extents) - min(first for first, _ in extents)
+    span, busy = device.end - device.begin, length_of(every)
+    of_kernels, computed = length_of(kernels), length_of(compute.unions)
+    parts = (span, computed, of_kernels - computed, busy - of_kernels, span - busy, length_of(talk.unions))
+    return DeviceParts(device, Parts(*(np.array([part], np.int64) for part in parts)), None, active, busy)
+
+
+def _sums() -> tuple[BatchSums, ...]:
+    return (PartSums(),)
 
 
 _TITLE = "Breakdown of device time"
@@ -483,6 +552,7 @@ VIEW = View(
     compute=compute,
     define=_define,
     shows=_SHOWS,
+    sums=_sums,
     pictures=(
         Picture(
             "stack",

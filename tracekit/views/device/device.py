@@ -15,15 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.analysis.intervals import union_length_by
-from tracekit.analysis.range_union import RangeUnion, length_of
-from tracekit.index import grouping
+from tracekit.analysis.range_union import length_of
+from tracekit.index import grouping, work_unions
 from tracekit.index.batch_sums import BatchSums
-from tracekit.index.devices import by_input, sources_of_several_runs
+from tracekit.index.devices import DeviceKey, by_input, sources_of_several_runs
 from tracekit.index.lanes import device_not_named, device_title
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex, join, notes_on_rows
+from tracekit.index.work_unions import WorkUnions
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow
 from tracekit.model.report import Cell, Column, Section, integer_of
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit
@@ -97,7 +97,7 @@ class DeviceFigures:
     negative: work without a duration, and with one below zero.
     """
 
-    places: list[tuple[int, Cell, Cell, int]]
+    places: list[DeviceKey]
     kernel_time: list[int]
     busy_time: list[int]
     kernels: list[int]
@@ -133,13 +133,11 @@ def figures(index: TraceIndex) -> DeviceFigures:
 class DeviceSums:
     """The same figures, added up batch by batch."""
 
-    columns: ClassVar[frozenset[str]] = _COLUMNS
+    columns: ClassVar[frozenset[str]] = work_unions.COLUMNS
     args_of: ClassVar[frozenset[Kind]] = frozenset()
 
     def __init__(self) -> None:
-        self._work: dict[tuple[Cell, ...], tuple[RangeUnion, RangeUnion]] = {}
-        """The kernels of a device and process, and its other work."""
-        self._untimed = self._negative = 0
+        self._work = WorkUnions(2)
 
     def fits(self, _formats: Collection[str], /) -> bool:
         """Return True: unions add up whatever the format is."""
@@ -147,50 +145,21 @@ class DeviceSums:
 
     def take(self, batch: pa.RecordBatch) -> bool:
         """Add the rows of a batch."""
-        mask, timed = grouping.kind_mask(batch, DEVICE_WORK), arrow.valid(batch.column("dur_ns"))
-        rows = np.flatnonzero(mask & timed)
-        self._untimed += int(np.count_nonzero(mask)) - rows.size
-        if not rows.size:
-            return True
-        durations = arrow.ints(batch.column("dur_ns"))[rows]
-        self._negative += int(np.count_nonzero(durations < 0))
-        starts = arrow.ints(batch.column("ts_ns"))[rows]
-        ends = starts + np.maximum(durations, 0)
-        kernel = grouping.kind_mask(batch, {Kind.KERNEL})[rows]
-        groups = grouping.group_by(*(grouping.used_key(batch, key, rows) for key in _KEYS))
-        for side, chosen in enumerate((kernel, ~kernel)):
-            for group, places in grouping.rows_of_groups(groups, chosen):
-                key = tuple(labels[group] for labels in groups.labels)
-                work = self._work.setdefault(key, (RangeUnion(), RangeUnion()))
-                work[side].add(starts[places], ends[places])
-        return True
+        return self._work.take(batch, lambda rows: (~grouping.kind_mask(batch, {Kind.KERNEL})[rows]).astype(np.int64))
 
     def give(self, index: TraceIndex) -> None:
         """Put the figures into the index."""
-        inputs = by_input(index)
-        every = np.arange(index.events.num_rows)
-        source, pid = (index.key(key, every) for key in ("source", "pid"))
-        rows = zip(source.codes.tolist(), pid.codes.tolist(), inputs.codes.tolist(), strict=True)
-        place_of = {(source.labels[s], pid.labels[p]): place for s, p, place in rows}
-        kernels: dict[tuple[int, Cell, Cell, int], list[RangeUnion]] = {}
-        copies: dict[tuple[int, Cell, Cell, int], list[RangeUnion]] = {}
-        for (number, rank, device, process), (of_kernels, others) in self._work.items():
-            where = integer_of(number), rank, device, place_of[number, process]
-            kernels.setdefault(where, []).append(of_kernels)
-            copies.setdefault(where, []).append(others)
+        work = self._work.by_device(index)
         found = DeviceFigures(
-            list(kernels),
-            [length_of(unions) for unions in kernels.values()],
-            [length_of([*unions, *copies[where]]) for where, unions in kernels.items()],
-            [sum(union.count for union in unions) for unions in kernels.values()],
-            [sum(union.count for union in unions) for unions in copies.values()],
-            self._untimed,
-            self._negative,
+            list(work),
+            [length_of(kernels.unions) for kernels, _ in work.values()],
+            [length_of([*kernels.unions, *copies.unions]) for kernels, copies in work.values()],
+            [kernels.count for kernels, _ in work.values()],
+            [copies.count for _, copies in work.values()],
+            self._work.untimed,
+            self._work.negative,
         )
         index.give(figures, found)
-
-
-_KEYS = ("source", "rank", "device", "pid")
 
 
 def _sums() -> tuple[BatchSums, ...]:

@@ -22,6 +22,7 @@ from tracekit.index.batch_sums import BatchSums
 from tracekit.index.devices import by_clock
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.index.work_unions import process_places
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.display import plural
@@ -196,18 +197,12 @@ class KindSums:
             return
         if any(total > grouping.INT64_MAX for total in totals):
             raise grouping.too_much(_DURATIONS)
-        placed, clock = _placed(index), by_clock(index).codes.tolist()
-        every = np.arange(index.events.num_rows)
-        source, pid = (index.key(key, every) for key in _KEYS[1:])
-        clock_of = {
-            (source.labels[s], pid.labels[p]): clock[row]
-            for row, (s, p) in enumerate(zip(source.codes.tolist(), pid.codes.tolist(), strict=True))
-            if placed[row]
-        }
+        placed, made_up = _placed(index), synthetic_sources(index)
+        clock_of = process_places(index, by_clock(index))
         together: dict[Cell, dict[int, list[RangeUnion]]] = {}
-        for (kind, number, process), union in self._unions.items():
-            if (of := clock_of.get((number, process))) is not None:
-                together.setdefault(kind, {}).setdefault(of, []).append(union)
+        for (kind, source, process), union in self._unions.items():
+            if source not in made_up:
+                together.setdefault(kind, {}).setdefault(clock_of[source, process], []).append(union)
         unions: list[Cell] = [
             sum(map(length_of, together[kind].values())) if kind in together else None for kind in kinds
         ]
