@@ -28,7 +28,7 @@ from typing import Any
 # This process stays small, and imports nothing big: a child's peak RSS can never read lower than its parent's.
 HERE = Path(__file__).parent
 AFFINITY = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else {0}
-STREAMED = ("kernel", "memory_manipulation", "overview", "device")
+STREAMED = ("kernel", "memory_manipulation", "overview", "device", "breakdown")
 GROWTH = 20
 """The big input of the growth targets has this many times the rows of the normal one."""
 SMALL_SECONDS = 0.45

@@ -28,6 +28,7 @@ _MANY = 1 << 20
 _STRIDE, _EACH = 1 << 10, 1 << 8
 """A window has about _STRIDE * _EACH ranges."""
 _GAIN = 4
+"""Parts are merged where one range of so many may be less then."""
 
 Offsets = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
 
@@ -84,7 +85,7 @@ class RangeUnion:
     """The union of ranges that are added in any order.
 
     Memory: 16 bytes for each merged range, 8 where a part of 65,536 of them takes less than 4.3 s; and for as many
-    ranges again where parts that cover the same time wait to be merged.
+    ranges and a million again, where parts that cover the same time wait to be merged.
 
     >>> union = RangeUnion()
     >>> union.add(np.array([0, 20]), np.array([6, 25]))
