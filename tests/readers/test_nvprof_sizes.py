@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 from doors.readers import nvprof_row
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ ODD = st.sampled_from(["", "1.", ".5", "1.0000001", "1e3", "+1", "1,5", "1 KB", 
 @example(["999999999.999999"], "KB")
 @example(["999999999.999999"], "MB")
 def test_plain_sizes_at_once_are_those_of_each(cells: list[str], unit: str) -> None:
-    found = nvprof_row.all_sizes(cells, unit)
+    found = nvprof_row.all_sizes(pa.array(cells), unit)
     if found is None:
         assert unit in ("MB", "GB")
         assert any(nvprof_row.size_bytes(cell, unit) >= 1 << 42 for cell in cells)
@@ -25,6 +26,6 @@ def test_plain_sizes_at_once_are_those_of_each(cells: list[str], unit: str) -> N
 
 @given(st.lists(PLAIN), ODD)
 def test_odd_sizes_are_read_one_by_one(cells: list[str], odd: str) -> None:
-    assert nvprof_row.all_sizes([*cells, odd], "KB") is None
-    assert nvprof_row.all_sizes([*cells, "1"], "") is None
-    assert nvprof_row.all_sizes([*cells, "1"], "KB", ",") is None
+    assert nvprof_row.all_sizes(pa.array([*cells, odd]), "KB") is None
+    assert nvprof_row.all_sizes(pa.array([*cells, "1"]), "") is None
+    assert nvprof_row.all_sizes(pa.array([*cells, "1"]), "KB", ",") is None

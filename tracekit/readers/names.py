@@ -100,12 +100,13 @@ def provably_small(text: str) -> bool:
 class Demangler:
     """C++ names of one input to readable ones; `close` ends the child, if one was started.
 
-    enabled: False leaves all names as they are.
+    enabled: False leaves all names as they are. forgot: how often the names known so far were too many and forgotten.
     """
 
     def __init__(self, ledger: Ledger, *, enabled: bool = True) -> None:
         self._ledger = ledger
         self._enabled = enabled
+        self.forgot = 0
         self._known: dict[str, Pair] = {}
         self._known_bytes = 0
         self._child: _Child | None = None
@@ -127,6 +128,7 @@ class Demangler:
             self._known_bytes += len(text) + len(name)
             if self._known_bytes > CACHED_BYTES or len(self._known) >= CACHED_NAMES:
                 self._known.clear()
+                self.forgot += 1
                 self._known_bytes = len(text) + len(name)
             self._known[text] = known
         return known

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tracekit.model.arrow import I64, Column, Mask
 from tracekit.model.schema import Kind
@@ -86,20 +88,34 @@ HEADER = TABLE.placed(COLUMNS, UNITS)
 
 def in_block(lines: list[str], style: Style = POINT, delimiter: str = ",") -> list[dict[str, Any]] | None:
     """Return the rows of lines that are read together, None where they are refused."""
-    plan = parse_plan(HEADER, delimiter, style)
+    return in_blocks(HEADER, [lines], style, delimiter)
+
+
+def in_blocks(
+    header: TableHeader, blocks: list[list[str]], style: Style = POINT, delimiter: str = ","
+) -> list[dict[str, Any]] | None:
+    """Return the rows of blocks of one table, None where one is refused."""
+    plan, names = parse_plan(header, delimiter, style), Demangler(Ledger(path="toy"), enabled=False)
     assert plan is not None
-    block = ColumnBlock.read(HEADER, plan, "".join(f"{line}\n" for line in lines).encode())
-    if block is None or not block.convert(Demangler(Ledger(path="toy"), enabled=False)):
-        return None
-    rows = event_batch(block.count, block.columns).to_pylist()
+    rows: list[dict[str, Any]] = []
+    for lines in blocks:
+        block = ColumnBlock.read(header, plan, "".join(f"{line}\n" for line in lines).encode())
+        if block is None or not block.convert(names):
+            return None
+        batch = event_batch(block.count, block.columns)
+        for key in ("name", "kind"):  # texts in order of appearance, each once
+            assert batch.column(key).dictionary.equals(batch.column(key).cast(pa.string()).unique().drop_null())
+        rows += batch.to_pylist()
     return [{key: value for key, value in row.items() if value is not None} for row in rows]
 
 
-def one_by_one(lines: list[str], style: Style = POINT, delimiter: str = ",") -> list[dict[str, Any]]:
+def one_by_one(
+    lines: list[str], style: Style = POINT, delimiter: str = ",", header: TableHeader = HEADER
+) -> list[dict[str, Any]]:
     rows = []
     for line in lines:
-        cells = {column: cell.strip(' "') for column, cell in zip(COLUMNS, line.split(delimiter), strict=True)}
-        read = read_row(HEADER, cells, style)
+        cells = {column: cell.strip(' "') for column, cell in zip(header.columns, line.split(delimiter), strict=True)}
+        read = read_row(header, cells, style)
         assert not read.odd
         args = ",".join(f'"{key}":"{value}"' for key, value in read.args.items())
         row = {**read.columns, "kind": str(read.columns["kind"]), **({"args": f"{{{args}}}"} if args else {})}
@@ -182,3 +198,26 @@ def test_decimal_commas_are_read_together_too() -> None:
 def test_a_table_with_two_columns_of_names_has_no_plan() -> None:
     two = TableSpec("trace", "events", (), TABLE.columns, ("Name", "Other"), numbered=TABLE.numbered)
     assert parse_plan(two.placed((*COLUMNS, "Other"), (*UNITS, "")), ",") is None
+
+
+WITHOUT_IDS = TABLE.placed(
+    tuple(n for n in COLUMNS if n != "Id"), ("us", "us", "", "", "", "", "B", "GB/s", "", "", "")
+)
+ROWS = st.tuples(
+    *(st.integers(0, 9).map(str), st.integers(0, 5).map(str), st.sampled_from(["", "16", "32"])),
+    *(st.sampled_from(["", "0", "1"]), st.sampled_from(["", "7", "8"]), st.sampled_from(["", "70", "71"])),
+    *(st.sampled_from(["", "64"]), st.just(""), st.sampled_from(["", "1.5", "2"]), st.just("")),
+    *(
+        st.sampled_from(["add", "add#1", "add#2", "#3", "copy#4", "copy", "call#5", "fault", "two words#6"]),
+        st.just(""),
+    ),
+)
+
+
+@pytest.mark.parametrize("header", [HEADER, WITHOUT_IDS], ids=["ids in a column", "ids behind names"])
+@given(st.lists(st.lists(ROWS, min_size=1, max_size=12), min_size=1, max_size=3))
+def test_blocks_of_one_table_are_read_as_its_rows(header: TableHeader, blocks: list[list[tuple[str, ...]]]) -> None:
+    """Names are texts with or without ids, and what the texts of one block gave is known to the next."""
+    without = COLUMNS.index("Id") if header is WITHOUT_IDS else len(COLUMNS)
+    lines = [[",".join((*row[:without], *row[without + 1 :])) for row in rows] for rows in blocks]
+    assert in_blocks(header, lines) == one_by_one([line for rows in lines for line in rows], header=header)

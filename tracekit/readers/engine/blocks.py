@@ -2,13 +2,16 @@
 
 Starts, durations and ids are parsed exactly: as int64, or as decimals whose unscaled digits are the ns (`443.072` us is
 443072). pyarrow refuses a number with more decimals than its unit has below it ("would cause data loss"). All other
-columns are dictionaries of texts, and `Cell.value` is called once for each distinct text.
+columns are dictionaries of texts, and `Cell.value` is called once for each distinct text: blocks of one table have the
+same few texts again and again, so what was read of them is kept (`KnownTexts`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, cast
+from dataclasses import field
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import orjson
@@ -20,7 +23,7 @@ from tracekit.model import arrow
 from tracekit.model.arrow import I64, Column, DictColumn, Mask, pc
 from tracekit.model.schema import EVENTS
 from tracekit.readers.builder import Values
-from tracekit.readers.engine.cells import INT62, SKIP, KeptValue, RowError
+from tracekit.readers.engine.cells import INT32, INT62, SKIP, KeptValue, RowError, Spread, Value
 from tracekit.readers.engine.csv_bytes import NEWLINE, has_bare_points, has_hexadecimal, has_plain_quotes
 from tracekit.readers.engine.layout import split
 from tracekit.readers.engine.spec import Named, PlacedColumn, TableHeader
@@ -31,7 +34,8 @@ __all__ = ["ColumnBlock", "ParsePlan", "first_numbers", "parse_plan"]
 
 _ROWS_FOR_STYLE = 64
 _BYTES_FOR_STYLE = 1 << 14
-_PYARROW_BYTES = 1 << 20
+_PYARROW_BYTES = (2 << 20) + (1 << 18)
+"""A block of a source in one piece: texts of several pieces would each be looked up again."""
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -43,11 +47,46 @@ class CsvConversion:
     rare_points: bool
 
 
+_NamedRow: TypeAlias = tuple[dict[str, object], Named]
+
+
+@dataclass(slots=True)
+class KnownTexts:
+    """What the texts in the blocks of one table have given so far.
+
+    cells: for each column, the value of each text. rows: the columns and the rest of what follows from a name, with
+    whether the columns are filled that it depends on. forgot: what the demangler had forgotten then.
+    """
+
+    cells: dict[str, dict[str, Value | Spread]] = field(default_factory=dict)
+    rows: dict[tuple[str, bool], _NamedRow] = field(default_factory=dict)
+    forgot: int = 0
+
+    def values(self, column: str) -> dict[str, Value | Spread]:
+        """Return the values of the texts of a column, to be completed."""
+        known = self.cells.setdefault(column, {})
+        if len(known) > _MOST_KNOWN:
+            known.clear()
+        return known
+
+    def names(self, names: Demangler) -> dict[tuple[str, bool], _NamedRow]:
+        """Return what follows from names, to be completed. names: what has demangled them."""
+        if len(self.rows) > _MOST_KNOWN or self.forgot != names.forgot:
+            self.rows.clear()
+        self.forgot = names.forgot
+        return self.rows
+
+
+_MOST_KNOWN = 1 << 14
+"""Texts of one column that are kept."""
+
+
 @dataclass(frozen=True, slots=True)
 class ParsePlan:
     """The options of pyarrow for the rows of a table in a style of numbers.
 
-    usual: what it converts. careful: the same for lines with hexadecimal numbers or ids that are texts.
+    usual: what it converts. careful: the same for lines with hexadecimal numbers or ids that are texts. known: of all
+    blocks that are read with this plan.
     """
 
     read: pacsv.ReadOptions
@@ -56,16 +95,19 @@ class ParsePlan:
     careful: CsvConversion
     delimiter: int
     style: Style
+    known: KnownTexts = field(default_factory=KnownTexts, compare=False)
 
 
 def _type(place: PlacedColumn, header: TableHeader, *, careful: bool = False) -> pa.DataType:
     """Return the type of a column: one that pyarrow parses exactly, or texts, of which the distinct ones are read."""
-    cell = place.column.cell
-    if place.name in header.spec.names and header.spec.numbered is not None:
-        return pa.string()
-    if cell.exact(place.unit):
-        # pyarrow takes `0xff` for an int64, but not for a decimal.
-        return pa.int64() if not careful else _TEXT if cell.texts else pa.decimal128(38, 0)
+    cell, numbered = place.column.cell, header.spec.numbered
+    if place.name in header.spec.names and numbered is not None:
+        # Where another column has the numbers, names have none, and are the same in many rows.
+        return _TEXT if any(other.column.to == numbered.to for other in header.places) else pa.string()
+    if limit := cell.exact(place.unit):
+        # pyarrow takes `0xff` for an integer, but not for a decimal.
+        usual = pa.int32() if limit <= INT32 else pa.int64()
+        return usual if not careful else _TEXT if cell.texts else pa.decimal128(38, 0)
     scale = cell.scale(place.unit)
     return _TEXT if scale is None else pa.decimal128(38, scale)
 
@@ -121,6 +163,8 @@ def first_numbers(header: TableHeader, data: bytes, delimiter: str) -> list[tupl
     return [(cells[p.at].strip(), p.whole) for cells in rows for p in places if cells[p.at].strip()]
 
 
+_MOST_OBJECTS = 1 << 12
+"""So many different `args` of a block are made one by one, if they can be so many."""
 _FEW_TEXTS = 64
 """So few texts are read one by one as fast."""
 
@@ -133,6 +177,27 @@ def _digits(column: Column) -> Column | None:
     if (high != low >> 63)[valid].any():
         return None
     return arrow.array(np.where(valid, low, 0), mask=~valid)
+
+
+def _numbered(codes: I64, size: int) -> tuple[I64, I64]:
+    """Return the codes that occur, in order, and which of them each row has. size: all codes are below it."""
+    occurs = np.zeros(size, np.bool_)
+    occurs[codes] = True
+    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[codes]
+
+
+def _of_codes(key: str, values: list[Any], places: I64) -> Column:
+    """Return a column of EVENTS by its distinct values, as a dictionary where texts are one. places: of each row."""
+    if not pa.types.is_dictionary(EVENTS.field(key).type):
+        return arrow.array(values, _plain_type(key)).take(arrow.array(places))
+    known: dict[str, int] = {}
+    codes = np.array([-1 if text is None else known.setdefault(text, len(known)) for text in values], np.int32)
+    own = codes[places]
+    # In order of appearance, as Arrow would number the texts of all rows.
+    encoded = arrow.array(own, mask=own < 0 if (codes < 0).any() else None).dictionary_encode()
+    pool = list(known)
+    texts = arrow.array([pool[code] for code in arrow.ints(encoded.dictionary).tolist()], pa.string())
+    return pa.DictionaryArray.from_arrays(encoded.indices, texts)
 
 
 def _plain_type(key: str) -> pa.DataType:
@@ -156,24 +221,24 @@ class ColumnBlock:
     columns: of EVENTS, after `convert`. rounded: rows with a value that may have been rounded in print.
     """
 
-    def __init__(self, header: TableHeader, data: pa.Table, style: Style) -> None:
-        self.header, self.count, self.style = header, data.num_rows, style
+    def __init__(self, header: TableHeader, data: pa.Table, plan: ParsePlan) -> None:
+        self.header, self.count, self.style = header, data.num_rows, plan.style
+        self._known = plan.known
         self.columns: dict[str, Values] = {}
         self.rounded: Mask = np.zeros(self.count, bool)
         self._members: list[_Member] = []
         self._exact: dict[str, Column] = {}
         self._coded: dict[str, DictColumn] = {}
         self._texts: dict[str, list[str]] = {}
-        """The distinct texts of each column that is read by them, without the blanks around them."""
         self._whole_names: Column | None = None
         """Names with numbers, which are nearly all different."""
         self._limited: list[tuple[PlacedColumn, dict[str, Column]]] = []
         """What cells fill in rows of one kind."""
         for name in data.schema.names:
-            column = arrow.in_one(data.column(name).unify_dictionaries())
+            parts = data.column(name).unify_dictionaries()
+            column = parts.chunks[0] if parts.num_chunks == 1 else arrow.in_one(parts)
             if pa.types.is_dictionary(column.type):
                 self._coded[name] = arrow.encoded(column)
-                self._texts[name] = [text.strip() for text in arrow.texts(self._coded[name].dictionary)]
             elif pa.types.is_string(column.type):
                 self._whole_names = column
             else:
@@ -183,7 +248,8 @@ class ColumnBlock:
     def read(cls, header: TableHeader, plan: ParsePlan, data: bytes) -> ColumnBlock | None:
         """Return the block in whole lines, None where they are not surely all rows of this table."""
         raw = np.frombuffer(data, np.uint8)
-        if b"\0" in data or not has_plain_quotes(raw, plan.delimiter):
+        # Without carriage returns, which end rows too, a newline inside of a cell would leave fewer rows than newlines.
+        if b"\0" in data or not has_plain_quotes(raw, plan.delimiter, counted=b"\r" not in data):
             return None
         has_texts = any(place.column.cell.texts for place in header.places)
         ways = [plan.careful] if has_hexadecimal(data) else [plan.usual, plan.careful] if has_texts else [plan.usual]
@@ -194,7 +260,7 @@ class ColumnBlock:
                 table = pacsv.read_csv(arrow.byte_file(data), plan.read, plan.parse, way.options)
             except pa.ArrowInvalid:
                 continue
-            return cls(header, table, plan.style) if table.num_rows == np.count_nonzero(raw == NEWLINE) else None
+            return cls(header, table, plan) if table.num_rows == np.count_nonzero(raw == NEWLINE) else None
         return None
 
     def numbers(self) -> list[tuple[str, bool]]:
@@ -203,9 +269,17 @@ class ColumnBlock:
             (text, place.whole)
             for place in self.header.places
             if place.column.cell.number
-            for text in self._texts.get(place.name, ())
+            if place.name in self._coded
+            for text in self._distinct(place.name)
             if text
         ]
+
+    def _distinct(self, name: str) -> list[str]:
+        """Return the distinct texts of a column that is read by them, without the blanks around them."""
+        texts = self._texts.get(name)
+        if texts is None:
+            texts = self._texts[name] = [text.strip() for text in arrow.texts(self._coded[name].dictionary)]
+        return texts
 
     def convert(self, names: Demangler) -> bool:
         """Make the columns of EVENTS. False: a cell cannot be read, or a row is to be skipped."""
@@ -218,7 +292,7 @@ class ColumnBlock:
             if place.name in self._exact:
                 good = self._add_exact(place, self._exact[place.name])
             else:
-                good = place.name not in self._texts or self._add_distinct(place)
+                good = place.name not in self._coded or self._add_distinct(place)
             if not good:
                 return False
         if not self._add_names(names):
@@ -247,16 +321,21 @@ class ColumnBlock:
 
     def _add_distinct(self, place: PlacedColumn) -> bool:
         """Add what a column of texts gives. False: one cannot be read."""
-        texts, cell, coded = self._texts[place.name], place.column.cell, self._coded[place.name]
-        if place.column.must and (coded.null_count or not all(texts)):
+        cell, coded = place.column.cell, self._coded[place.name]
+        if place.column.must and (coded.null_count or not all(self._distinct(place.name))):
             return False
-        every = cell.every(texts, place.unit, self.style) if len(texts) > _FEW_TEXTS else None
+        many = len(coded.dictionary) > _FEW_TEXTS
+        every = cell.every(coded.dictionary, place.unit, self.style) if many else None
         if every is not None:
             return self._add_filled(place, {place.column.to: every.take(coded.indices)})
+        texts, known = self._distinct(place.name), self._known.values(place.name)
         try:
-            values = [cell.value(text, place.unit, self.style) if text else None for text in texts]
+            for text in texts:
+                if text not in known:
+                    known[text] = cell.value(text, place.unit, self.style) if text else None
         except RowError:
             return False
+        values = [known[text] for text in texts]
         if cell.positive and any(isinstance(value, int) and value < 0 for value in values):
             return False
         spread: dict[str, list[object]] = {}
@@ -291,7 +370,7 @@ class ColumnBlock:
         """Return which rows have a cell in a column that is not blank."""
         if name in self._exact:
             return arrow.valid(self._exact[name])
-        filled = arrow.array([bool(text) for text in self._texts[name]], pa.bool_())
+        filled = arrow.array([bool(text) for text in self._distinct(name)], pa.bool_())
         return arrow.bools(filled.take(self._coded[name].indices))
 
     def _add_names(self, names: Demangler) -> bool:
@@ -302,35 +381,29 @@ class ColumnBlock:
         """
         spec = self.header.spec
         filled = np.zeros(self.count, bool)
-        for name in spec.looks_at & (self._exact.keys() | self._texts.keys()):
+        for name in spec.looks_at & (self._exact.keys() | self._coded.keys()):
             filled |= self._filled(name)
-        coded = self._coded_names() if self._whole_names is None else self._numbered_names(filled)
+        coded = self._coded_names() if spec.numbered is None else self._numbered_names(filled)
         if coded is None:
             return False
         texts, codes = coded
-        of_row = codes * 2 + filled
-        occurs = np.zeros(2 * len(texts), np.bool_)
-        occurs[of_row] = True
-        pairs, places = np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[of_row]
-        indices = arrow.array(places.astype(np.int32))
-        distinct: list[tuple[dict[str, object], Named]] = []
+        pairs, places = _numbered(codes * 2 + filled, 2 * len(texts))
+        known = self._known.names(names)
+        distinct: list[_NamedRow] = []
         for pair in pairs.tolist():
-            text = texts[pair // 2]
-            named = spec.by_name(self.header, text, bool(pair % 2))
-            row: dict[str, object] = {"name": text, **named.columns}
-            row["name"] = row["name"] or None
-            if row["name"] is not None:
-                row["name"], raw = names.one(str(row["name"]))
-                row["raw_name"] = row.get("raw_name") or raw
-            distinct.append((row, named))
+            asked = texts[pair // 2], bool(pair % 2)
+            if asked not in known:
+                known[asked] = self._named(*asked, names)
+            distinct.append(known[asked])
         keys = sorted({key for row, _ in distinct for key in row})
         if not self.columns.keys().isdisjoint(keys):
             return False
         for key in keys:
-            self.columns[key] = arrow.array([row.get(key) for row, _ in distinct], _plain_type(key)).take(indices)
-        for key in dict.fromkeys(key for _, named in distinct for key in named.args):
+            self.columns[key] = _of_codes(key, [row.get(key) for row, _ in distinct], places)
+        members = dict.fromkeys(key for _, named in distinct for key in named.args)
+        for key in members:
             values = [orjson.dumps(named.args[key]).decode() if key in named.args else None for _, named in distinct]
-            self._members.append(_Member(key, values, indices))
+            self._members.append(_Member(key, values, arrow.array(places.astype(np.int32))))
         self._add_limited()
         shown = [texts[pair // 2] for pair in pairs.tolist()]
         return all(
@@ -339,15 +412,25 @@ class ColumnBlock:
             if place.column.absent_for is not None
         )
 
+    def _named(self, text: str, filled: bool, names: Demangler) -> _NamedRow:
+        """Return the columns that follow from a name, and all that does."""
+        named = self.header.spec.by_name(self.header, text, filled)
+        row: dict[str, object] = {"name": text, **named.columns}
+        row["name"] = row["name"] or None
+        if row["name"] is not None:
+            row["name"], raw = names.one(str(row["name"]))
+            row["raw_name"] = row.get("raw_name") or raw
+        return row, named
+
     def _coded_names(self) -> tuple[list[str], I64]:
         """Return the distinct names, and which one each row has: that of the first column with a name in this row."""
         texts, codes = [""], np.zeros(self.count, np.int64)
-        for name in reversed([n for n in self.header.spec.names if n in self._texts]):
+        for name in reversed([n for n in self.header.spec.names if n in self._coded]):
             own = arrow.codes(self._coded[name])
             # A null has code -1: the last member, which is empty.
-            is_empty = np.array([*(not text for text in self._texts[name]), True])
+            is_empty = np.array([*(not text for text in self._distinct(name)), True])
             codes = np.where(is_empty[own], codes, own + len(texts))
-            texts = texts + self._texts[name]
+            texts = texts + self._distinct(name)
         return texts, codes
 
     def _numbered_names(self, filled: Mask) -> tuple[list[str], I64] | None:
@@ -355,27 +438,40 @@ class ColumnBlock:
 
         None: blanks around a name hide its number.
         """
-        numbered, column = self.header.spec.numbered, self._whole_names
+        numbered = self.header.spec.numbered
         assert numbered is not None
-        assert column is not None
-        names = pc.fill_null(column, "")
-        # A slice would begin behind the first byte of its buffers.
-        names = pa.concat_arrays([names]) if names.offset else names
+        if self._whole_names is None:
+            names, filled, of_row = self._distinct_names(filled)
+        else:
+            names, of_row = pc.fill_null(self._whole_names, ""), np.arange(self.count)
+            # A slice would begin behind the first byte of its buffers.
+            names = pa.concat_arrays([names]) if names.offset else names
         same, numbers, has_number = numbered.many(names, filled)
         encoded = same.dictionary_encode()
         if any(text != text.strip() for text in arrow.texts(encoded.dictionary)):
             return None
         if has_number.any():
-            self._fill(numbered.to, arrow.array(numbers, mask=~has_number))
-        codes = arrow.codes(encoded).astype(np.int64)
-        first = np.empty(len(encoded.dictionary), np.int64)
+            self._fill(numbered.to, arrow.array(numbers[of_row], mask=~has_number[of_row]))
+        # Names of filled and of other rows may be the same without what is a number in only one of them.
+        used, codes = _numbered(arrow.codes(encoded).astype(np.int64) * 2 + filled, 2 * len(encoded.dictionary))
+        first = np.empty(len(used), np.int64)
         first[codes[::-1]] = np.arange(codes.size - 1, -1, -1)  # the first row of each name is written last
-        return arrow.texts(names.take(arrow.array(first))), codes
+        return arrow.texts(names.take(arrow.array(first))), codes[of_row]
+
+    def _distinct_names(self, filled: Mask) -> tuple[Column, Mask, I64]:
+        """Return the names, each once for filled and once for other rows, which it is, and which one each row has."""
+        (coded,) = (self._coded[name] for name in self.header.spec.names if name in self._coded)
+        texts, codes = coded.dictionary, arrow.codes(coded).astype(np.int64)
+        if coded.null_count:
+            codes[codes < 0] = len(texts)
+            texts = pa.concat_arrays([texts, arrow.array([""], pa.string())])
+        pairs, places = _numbered(codes * 2 + filled, 2 * len(texts))
+        return texts.take(arrow.array(pairs // 2)), pairs % 2 == 1, places
 
     def _add_limited(self) -> None:
         """Add what cells fill in rows of one kind, where no other cell has filled it."""
         for place, filled in self._limited:
-            is_kind = pc.equal(cast("Column", self.columns["kind"]), str(place.column.of_kind))
+            is_kind = pc.equal(cast("Column", self.columns["kind"]).cast(pa.string()), str(place.column.of_kind))
             for key, values in filled.items():
                 self._fill(key, pc.if_else(is_kind, values, None))
 
@@ -393,20 +489,42 @@ class ColumnBlock:
         """Return the JSON of what stays as printed, null for a row without."""
         if not self._members:
             return None
-        parts: list[Column] = []
-        for member in self._members:
-            head = orjson.dumps(member.key).decode() + ":"
-            texts = [None if value is None else head + value for value in member.values]
-            parts.append(arrow.array(texts, pa.string()).take(member.codes))
+        heads = [orjson.dumps(member.key).decode() + ":" for member in self._members]
+        texts = [
+            [None if value is None else head + value for value in member.values]
+            for head, member in zip(heads, self._members, strict=True)
+        ]
+        if math.prod(len(own) + 1 for own in texts) <= _MOST_OBJECTS:
+            return self._few_args(texts)
+        parts = [
+            arrow.array(own, pa.string()).take(member.codes) for own, member in zip(texts, self._members, strict=True)
+        ]
         joined = arrow.joined(parts, ",")
         objects = pc.binary_join_element_wise("{", joined, "}", "")
         return pc.if_else(pc.equal(joined, ""), None, objects)
 
+    def _few_args(self, texts: list[list[str | None]]) -> Column:
+        """Return `_args` where few objects are possible. texts: those of each member."""
+        codes, size = np.zeros(self.count, np.int64), 1
+        for own, member in zip(texts, self._members, strict=True):
+            codes = codes * (len(own) + 1) + arrow.ints(member.codes, len(own))
+            size *= len(own) + 1
+        used, places = _numbered(codes, size)
+        objects: list[str | None] = []
+        for code in used.tolist():
+            parts, rest = [], code
+            for own in reversed(texts):
+                rest, at = divmod(rest, len(own) + 1)
+                if at < len(own) and (part := own[at]) is not None:
+                    parts.append(part)
+            objects.append(f"{{{','.join(reversed(parts))}}}" if parts else None)
+        return arrow.array(objects, pa.string()).take(arrow.array(places))
+
     def distinct(self, to: Sequence[str], text: str) -> list[tuple[Any, ...]]:
         """Return the distinct ids and texts of facts, in the order of their first rows. to: columns of the ids."""
-        if text not in self._texts or any(not isinstance(self.columns.get(key), pa.Array) for key in to):
+        if text not in self._coded or any(not isinstance(self.columns.get(key), pa.Array) for key in to):
             return []
-        plain = arrow.array(self._texts[text], pa.string()).take(self._coded[text].indices)
+        plain = arrow.array(self._distinct(text), pa.string()).take(self._coded[text].indices)
         names = [*to, text]
         table = pa.table([*(cast("Column", self.columns[key]) for key in to), plain], names=names)
         # Threads would change the order of the groups, and so the order of the facts.

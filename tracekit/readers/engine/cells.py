@@ -7,7 +7,7 @@ exactly: int64, or a decimal whose digits are the ns. No value goes through a fl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import Decimal
 from typing import TypeAlias
 
@@ -143,7 +143,7 @@ class Cell:
     pyarrow may parse it as a decimal of that scale, whose digits are the value. zero_is_null: 0 means unknown.
     positive: a negative number is an error. rounded: whether a value may have been rounded when it was printed in a
     unit. texts: the cells of an `exact` column may also be texts that `value` reads. bare_points: `.5` and `5.` are
-    numbers. every: `value` of many texts at once, None where they are not all of the usual kind.
+    numbers. every: `value` of many texts at once, a column without nulls; None where not all are of the usual kind.
     """
 
     value: Callable[[str, str, Style], Value | Spread]
@@ -157,7 +157,7 @@ class Cell:
     rounded: Callable[[str], bool] = lambda _: False
     texts: bool = False
     bare_points: bool = False
-    every: Callable[[Sequence[str], str, Style], Column | None] = lambda *_: None
+    every: Callable[[Column, str, Style], Column | None] = lambda *_: None
 
 
 def is_ns(unit: str) -> bool:

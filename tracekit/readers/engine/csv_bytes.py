@@ -25,35 +25,38 @@ _BESIDE_NUMBERS = np.frombuffer(NUMBER_STARTS + b"\r", np.uint8)
 def has_hexadecimal(data: bytes, before: bytes = NUMBER_STARTS) -> bool:
     """Return whether a cell begins with `0x`. before: bytes that may come before it.
 
-    An `x` is rare beside the digits: all bytes are compared with it alone, and the two before it are looked up.
+    An `x` behind a `0` is rare: all bytes are compared with these two alone, and the one before them is looked up.
     """
     raw = np.frombuffer(data, np.uint8)
-    places = np.flatnonzero((raw | _LOWER) == _X)
-    places = places[places > 0]
-    places = places[raw[places - 1] == _ZERO] - 1
+    found = (raw[1:] | _LOWER) == _X
+    found &= raw[:-1] == _ZERO
+    places = np.flatnonzero(found)
     if not len(places):
         return False
     is_before = np.isin(np.arange(256), np.frombuffer(before, np.uint8))
     return bool(places[0] == 0 or is_before[raw[places - 1]].any())
 
 
-def has_plain_quotes(raw: Bytes, delimiter: int) -> bool:
-    """Return whether each quote opens or closes a whole cell that has no other. raw: whole lines."""
+def has_plain_quotes(raw: Bytes, delimiter: int, *, counted: bool = False) -> bool:
+    """Return whether each quote opens or closes a whole cell that has no other. raw: whole lines.
+
+    counted: whoever asks holds the number of rows against that of newlines, so none can be inside of a cell.
+    """
     quotes = np.flatnonzero(raw == _QUOTE)
     if not len(quotes):
         return True
     if len(quotes) % 2:
         return False
     opening, closing = quotes[::2], quotes[1::2]
-    before = np.where(opening > 0, raw[opening - 1], NEWLINE)
-    after = raw[np.minimum(closing + 1, len(raw) - 1)]
+    # At the first byte, "before" is the last one: the end of the lines.
+    before, after = raw.take(opening - 1), raw.take(np.minimum(closing + 1, len(raw) - 1))
+    is_plain = ((before == delimiter) | (before == NEWLINE)).all() and (
+        (after == delimiter) | (after == NEWLINE) | (after == _RETURN)
+    ).all()
+    if counted or not is_plain:
+        return bool(is_plain)
     # No line ends inside of a cell.
-    quotes_before = np.searchsorted(quotes, np.flatnonzero(raw == NEWLINE))
-    return bool(
-        np.isin(before, (delimiter, NEWLINE)).all()
-        and np.isin(after, (delimiter, NEWLINE, _RETURN)).all()
-        and not (quotes_before & 1).any()
-    )
+    return not (np.searchsorted(quotes, np.flatnonzero(raw == NEWLINE)) & 1).any()
 
 
 def has_bare_points(raw: Bytes) -> bool:

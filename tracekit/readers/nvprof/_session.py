@@ -110,7 +110,7 @@ class NvprofSession:
         """Return whether output of the program, `1,2.30,loss`, may be among the rows of a table with few columns."""
         if not table.header.quoted or len(table.header.columns) >= NARROW or data.count(b'"') == 2 * block.count:
             return False
-        return bool(pc.any(pc.equal(cast("Column", block.columns["kind"]), str(Kind.OTHER))).as_py())
+        return bool(pc.any(pc.equal(cast("Column", block.columns["kind"]).cast(pa.string()), str(Kind.OTHER))).as_py())
 
     def rows(self, data: list[bytes], line: int) -> Iterator[pa.RecordBatch]:
         """Read lines that look like rows, in blocks. A block that holds another line is halved until it is small."""

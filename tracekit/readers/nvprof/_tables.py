@@ -7,7 +7,7 @@ nvprof prints them in KB or MB with six decimals in CSV, with five digits in tex
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -110,9 +110,8 @@ _PLAIN = r"^[0-9]{1,9}(\.[0-9]{1,6})?$"
 _MILLION = 10**6
 
 
-def all_sizes(cells: Sequence[str], unit: str, decimal: str = "") -> Column | None:
-    """Return `size_bytes` of each cell; None where one is not plain: up to nine digits, and six decimals."""
-    texts = arrow.array(cells, pa.string())
+def all_sizes(texts: Column, unit: str, decimal: str = "") -> Column | None:
+    """Return `size_bytes` of each text; None where one is not plain: up to nine digits, and six decimals."""
     factor = BYTE_FACTOR.get(unit, 0)
     if not factor or decimal == "," or not arrow.bools(pc.match_substring_regex(texts, _PLAIN)).all():
         return None
