@@ -22,6 +22,7 @@ import tracekit
 from tracekit.credentials import MASK, SUSPECT, is_secret_key, masked, masked_value
 from tracekit.credentials.shapes import KEY_KINDS
 from tracekit.errors import TracekitError
+from tracekit.safety.anonymize import masked_rows
 
 SECRET = "zQ9plantXyz77"
 MASKED = (
@@ -407,3 +408,16 @@ def main(count: int) -> None:
 
 if __name__ == "__main__":
     main(int(sys.argv[1]) if len(sys.argv) > 1 else 60_000)
+
+
+@given(st.lists(st.lists(st.sampled_from([None, None, None, "a", "b", f"token={SECRET}"]), max_size=9), max_size=4))
+def test_what_is_known_of_earlier_batches_hides_no_credential(batches: list[list[str | None]]) -> None:
+    """Texts of dictionaries, and of columns of mostly nulls, are looked at once for all batches of an input."""
+    clean: set[str | None] = set()
+    for texts in batches:
+        column = pa.array(texts, pa.string())
+        batch = pa.record_batch({"args": column, "name": column.dictionary_encode()})
+        expected = [None if text is None else masked(text) for text in texts]
+        found = masked_rows(batch, None, clean)
+        assert [found.column(name).to_pylist() for name in ("args", "name")] == [expected, expected]
+    assert not any(SECRET in text for text in clean if text is not None)

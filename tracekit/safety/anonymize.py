@@ -83,12 +83,12 @@ def changed_batch(
         if column.null_count == len(column):
             continue
         values = column.dictionary if isinstance(column, pa.DictionaryArray) else column
-        is_dictionary = values is not column
-        if is_dictionary and clean is not None and clean.issuperset(texts := arrow.optional_texts(values)):
+        texts = _repeated(column) if clean is not None else None
+        if clean is not None and texts is not None and clean.issuperset(texts):
             continue
         rows = _suspects(values, suspect)
         if not rows.size:
-            if is_dictionary and clean is not None and len(clean) < MOST_CLEAN:
+            if clean is not None and texts is not None and len(clean) < MOST_CLEAN:
                 clean.update(texts)
             continue
         distinct = arrow.take(values, rows).dictionary_encode()
@@ -112,6 +112,20 @@ def changed_batch(
         return batch
     arrays = [columns.get(place, batch.column(place)) for place in range(batch.num_columns)]
     return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+
+
+def _repeated(column: Column) -> list[str | None] | None:
+    """Return the texts that batches may have in common: of a dictionary, or the few of a column of mostly nulls."""
+    if isinstance(column, pa.DictionaryArray):
+        return arrow.optional_texts(column.dictionary)
+    if 2 * column.null_count < len(column):
+        return None
+    distinct = column.dictionary_encode().dictionary
+    return arrow.optional_texts(distinct) if len(distinct) <= _FEW else None
+
+
+_FEW = 64
+"""Most texts of a column without a dictionary that are kept: each may be long."""
 
 
 def _suspects(values: Column, suspect: str) -> Rows:

@@ -1,12 +1,13 @@
 """Rows become lines of a trace: rows with the same columns are built together, then put back in order.
 
-A line has a prefix, sometimes a text of its own (the row's args), and a tail of numbers of fixed width. The prefix is
-phase, cat, name, pid, tid and the args with few distinct texts; it is built once for all rows that agree in them.
+A line has an opening (phase, cat and name), a place (pid, tid and the args with few distinct texts), sometimes the
+members of the row's args, and a tail of numbers of fixed width. Each distinct text is built once. All texts and tails
+of a table are in one column, from which the pieces of the lines are taken in their order: their bytes are the lines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
-from tracekit.model.arrow import I64, Column, Mask, Rows, pc
+from tracekit.model.arrow import I64, Mask, Rows
 from tracekit.model.trace import Run
 from tracekit.writers.base import Written
 from tracekit.writers.tracks.arrows import BOUND, LaunchArrows, inside_points
@@ -101,26 +102,28 @@ def _changes(what: str, place: str, before: Heading | None, now: Heading) -> lis
 
 @dataclass(slots=True)
 class ChromeMembers:
-    """Text of the members of each row, "" for a row without any; None where no row has any."""
+    """Texts of members, "" for none, and which one each row has, shape (n,).
 
-    texts: Column | None = None
+    present: which rows have any; None where no row has.
+    """
+
+    texts: list[str]
+    codes: I64
     present: Mask | None = None
 
 
 def gathered(batch: Batch) -> ChromeMembers:
     """Return the members of args that are not columns; each distinct text of args is converted once."""
-    texts: Column | None = None
+    texts, codes = [""], np.zeros(batch.count, np.int64)
     if batch.args.null_count < batch.count:
         args = batch.encoded_args()
-        converted = arrow.array([merged(text) for text in arrow.texts(args.dictionary)], pa.string())
-        texts = pc.fill_null(converted.take(args.indices), "")
-    single = _of_single_rows(batch)
-    if single:
-        few = arrow.array([single.get(row, "") for row in range(batch.count)], pa.string())
-        texts = few if texts is None else pc.binary_join_element_wise(few, texts, "")
-    if texts is None:
-        return ChromeMembers()
-    return ChromeMembers(texts, arrow.bools(pc.not_equal(texts, "")))
+        texts += [merged(text) for text in arrow.texts(args.dictionary)]
+        codes = arrow.codes(args).astype(np.int64)
+        codes += 1
+    for row, text in _of_single_rows(batch).items():
+        texts.append(text + texts[codes[row]])
+        codes[row] = len(texts) - 1
+    return ChromeMembers(texts, codes, codes > 0 if len(texts) > 1 else None)
 
 
 def _of_single_rows(batch: Batch) -> dict[int, str]:
@@ -173,12 +176,13 @@ EMPTY = '""'
 class _Group:
     """Lines with the same columns.
 
-    rows: row of each line. place: order among the lines of a row. codes: prefix of each line. pieces: the tail.
+    rows: row of each line. order: that of the line among the lines of a row. texts: the texts that each line begins
+    with, as numbers. pieces: the tail.
     """
 
     rows: Rows
-    place: int
-    codes: Rows
+    order: int
+    texts: Sequence[Rows]
     pieces: list[Piece]
 
 
@@ -206,19 +210,18 @@ class LineMaker:
         batch = self.loader.load(table)
         if batch is None:
             return
-        members = gathered(batch)
-        prefixes: list[str] = []
-        groups = self._row_groups(batch, members, prefixes)
+        texts: list[str] = []
+        groups = self._row_groups(batch, gathered(batch), texts)
         self._written.events += sum(len(g.rows) for g in groups)
-        self._add_async_ends(batch, groups, prefixes)
-        self._add_arrows(batch, groups, prefixes)
+        self._add_async_ends(batch, groups, texts)
+        self._add_arrows(batch, groups, texts)
         self.loader.carry(batch)
         new = self._introductions(batch)
         if new:
             self.lines += len(new)
             yield "".join(new).encode()
         self.lines += sum(len(g.rows) for g in groups)
-        yield from _assembled(groups, prefixes, members.texts, batch.count)
+        yield from _assembled(groups, texts, batch.count)
 
     def _introductions(self, batch: Batch) -> list[str]:
         """Return the M events of new tracks. speedscope fails on a lane that has a name but no slice."""
@@ -241,15 +244,16 @@ class LineMaker:
         self._introduced[new] |= thread
         return [text for track in new.tolist() for text in self.headings.introduce(track, thread=thread)]
 
-    def _row_groups(self, batch: Batch, members: ChromeMembers, prefixes: list[str]) -> list[_Group]:
+    def _row_groups(self, batch: Batch, members: ChromeMembers, texts: list[str]) -> list[_Group]:
         """Return the lines of the rows, without ends and arrows, in groups that have the same columns."""
         present = own_numbers(batch)
         parts: list[Codes | None] = [(batch.phase.view(np.int8), NOT_WRITTEN + 1)]
         if members.present is not None:
             parts.append(_two(members.present))
-        parts += [_two(mask) for _, mask in present if mask is not None]
+        # Columns with the same nulls have one mask.
+        parts += [_two(mask) for mask in {id(mask): mask for _, mask in present if mask is not None}.values()]
         kinds = _Kinds(*classes(parts, batch.count))
-        prefix_codes = self._prefix_codes(batch, members, kinds, present, prefixes)
+        before = self._texts_before(batch, members, kinds, present, texts)
         groups = []
         for kind, row in enumerate(kinds.first.tolist()):
             phase = int(batch.phase[row])
@@ -265,49 +269,65 @@ class LineMaker:
             elif phase in WITH_ID:
                 pieces += [b',"id":', batch.identity[rows]]
             pieces.append(b"},\n")
-            groups.append(_Group(rows, 0, prefix_codes[rows], pieces))
+            groups.append(_Group(rows, 0, [codes[rows] for codes in before], pieces))
         return groups
 
-    def _prefix_codes(
-        self, batch: Batch, members: ChromeMembers, kinds: _Kinds, present: Present, prefixes: list[str]
-    ) -> Rows:
-        """Return the prefix of each row; each distinct prefix is built once."""
-        columns, tracks = batch.columns, self.loader.lanes.tracks
+    def _texts_before(
+        self, batch: Batch, members: ChromeMembers, kinds: _Kinds, present: Present, texts: list[str]
+    ) -> list[Rows]:
+        """Return the opening of each row, its place, and its members where any row has some: as numbers of `texts`."""
         numbers = [any(mask is None or mask[row] for _, mask in present) for row in kinds.first.tolist()]
         has_numbers = np.array(numbers, np.bool_)[kinds.of_row]
-        parts: list[Codes | None] = [(batch.phase.view(np.int8), NOT_WRITTEN + 1), (batch.track, len(tracks))]
-        if len(kinds.first) > 1:
-            parts.append(_two(has_numbers))
-        has_members = members.present
-        if has_members is not None:
-            parts.append(_two(has_members))
-        parts += [value_codes(columns[n]) for n in ("kind", "name", "raw_name", "copy_kind")]
+        followed = has_numbers if members.present is None else has_numbers | members.present
+        before = [self._openings(batch, texts), self._places(batch, followed, texts)]
+        if members.present is not None:
+            codes = members.codes + len(texts)
+            texts += members.texts
+            last = members.present & ~has_numbers  # a member is followed by a comma, unless it is the last
+            if last.any():
+                codes[last] += len(members.texts)
+                texts += [text.rstrip(",") for text in members.texts]
+            before.append(codes)
+        return before
+
+    def _openings(self, batch: Batch, texts: list[str]) -> Rows:
+        """Return what each line begins with: phase, kind and name."""
+        parts = [value_codes(batch.columns[n]) for n in ("kind", "name")]
+        codes, rows = classes([(batch.phase.view(np.int8), NOT_WRITTEN + 1), *parts], batch.count)
+        codes = codes + len(texts)
+        kind, name = (_json_texts(batch, key, rows) for key in ("kind", "name"))
+        for i, phase in enumerate(batch.phase[rows].tolist()):
+            texts.append(f'{{{OPENING[phase]},"cat":{kind[i]},"name":{name[i] or EMPTY},')
+        return codes
+
+    def _places(self, batch: Batch, followed: Mask, texts: list[str]) -> Rows:
+        """Return process and thread of each line, and its args that many lines share. followed: args with more."""
+        columns, tracks = batch.columns, self.loader.lanes.tracks
+        counters, nameless = batch.phase == COUNTER, ~columns["name"].mask()
+        parts: list[Codes | None] = [(batch.track, len(tracks))]
+        parts += [_two(mask) if mask.any() and not mask.all() else None for mask in (counters, nameless, followed)]
+        parts += [value_codes(columns[n]) for n in ("raw_name", "copy_kind")]
         codes, rows = classes(parts, batch.count)
-        phases, row_tracks = batch.phase[rows].tolist(), batch.track[rows].tolist()
-        followed = (has_numbers[rows] if has_members is None else has_numbers[rows] | has_members[rows]).tolist()
-        middles = {n: f'{self.headings.place(n)},"args":{{' for n in set(row_tracks)}
-        lane_args = {n: _lane_args(tracks[n].lane) for n in set(row_tracks)}
-        kind, name, raw, copy = (_json_texts(batch, key, rows) for key in ("kind", "name", "raw_name", "copy_kind"))
-        for i, (phase, track) in enumerate(zip(phases, row_tracks, strict=True)):
-            line = f'{{{OPENING[phase]},"cat":{kind[i]},"name":{name[i] or EMPTY},{middles[track]}'
-            if phase != COUNTER:
-                args = lane_args[track]
+        codes = codes + len(texts)
+        raw, copy = (_json_texts(batch, key, rows) for key in ("raw_name", "copy_kind"))
+        masks = (counters[rows].tolist(), nameless[rows].tolist(), followed[rows].tolist())
+        for i, (track, is_counter, has_no_name, has_more) in enumerate(
+            zip(batch.track[rows].tolist(), *masks, strict=True)
+        ):
+            args = ""
+            if not is_counter:
+                args = _lane_args(tracks[track].lane)
                 if raw[i]:
                     args += f'"raw_name":{raw[i]},'
                 if copy[i]:
                     args += f'"copy_kind":{copy[i]},'
-                if not name[i]:
+                if has_no_name:
                     args += '"name":null,'
-                line += args if followed[i] else args[:-1]
-            prefixes.append(line)
-        if members.texts is not None and has_members is not None:
-            last = has_members & ~has_numbers  # a member of args is followed by a comma, unless it is the last
-            if last.any():
-                trimmed = pc.utf8_rtrim(members.texts, ",")
-                members.texts = pc.if_else(arrow.array(last), trimmed, members.texts)
+                args = args if has_more else args[:-1]
+            texts.append(f'{self.headings.place(track)},"args":{{{args}')
         return codes
 
-    def _add_async_ends(self, batch: Batch, groups: list[_Group], prefixes: list[str]) -> None:
+    def _add_async_ends(self, batch: Batch, groups: list[_Group], texts: list[str]) -> None:
         """Add the second line of each asynchronous row, at its end."""
         rows = np.flatnonzero(batch.phase == ASYNC)
         if not len(rows):
@@ -317,15 +337,15 @@ class LineMaker:
         for row in rows.tolist():
             name, place = batch.text("name", row) or "", self.headings.place(int(batch.track[row]))
             line = f'{{"ph":"e","cat":{quoted(batch.text("kind", row) or "")},"name":{quoted(name)},{place},'
-            code = known.setdefault(line, len(prefixes))
-            if code == len(prefixes):
-                prefixes.append(line)
+            code = known.setdefault(line, len(texts))
+            if code == len(texts):
+                texts.append(line)
             codes.append(code)
         pieces: list[Piece] = [b'"id":', batch.identity[rows], b',"ts":']
         pieces += [Micros(batch.ts[rows] + batch.dur[rows]), b"},\n"]
-        groups.append(_Group(rows, 1, np.array(codes), pieces))
+        groups.append(_Group(rows, 1, [np.array(codes)], pieces))
 
-    def _add_arrows(self, batch: Batch, groups: list[_Group], prefixes: list[str]) -> None:
+    def _add_arrows(self, batch: Batch, groups: list[_Group], texts: list[str]) -> None:
         """Add an arrow from each launch to each device row with its correlation id, and the points of bound slices."""
         rows, calls, work, keys = launch_columns(batch)
         launching = bool(len(calls) or (len(work) and self.launches.waiting()))
@@ -337,7 +357,7 @@ class LineMaker:
         points = np.zeros(batch.count, np.int64)
         points[slices] = inside_points(batch.ts[slices], batch.dur[slices], batch.track[slices], self.loader.ends)
         if batch.bound:
-            self._add_bound(batch, points, groups, prefixes)
+            self._add_bound(batch, points, groups, texts)
         if not launching:
             return
         tracks = batch.track[rows]
@@ -346,24 +366,24 @@ class LineMaker:
             return
         starts = (2, OPENING[START], arrows.track, arrows.start)
         ends = (3, OPENING[BOUND_END], tracks[arrows.row], arrows.end)
-        for place, opening, point_tracks, times in (starts, ends):
+        for order, opening, point_tracks, times in (starts, ends):
             used, codes = np.unique(point_tracks, return_inverse=True)
             pieces: list[Piece] = [b'"id":', arrows.identity, b',"ts":', Micros(times), b"},\n"]
-            groups.append(_Group(rows[arrows.row], place, codes + len(prefixes), pieces))
-            prefixes += [f"{{{opening},{HEAD},{self.headings.place(n)}," for n in used.tolist()]
+            groups.append(_Group(rows[arrows.row], order, [codes + len(texts)], pieces))
+            texts += [f"{{{opening},{HEAD},{self.headings.place(n)}," for n in used.tolist()]
 
-    def _add_bound(self, batch: Batch, points: I64, groups: list[_Group], prefixes: list[str]) -> None:
+    def _add_bound(self, batch: Batch, points: I64, groups: list[_Group], texts: list[str]) -> None:
         """Add the points of slices with a bind_id. points: shape (n,), the time at which an arrow may touch a slice."""
         rows = np.array(list(batch.bound), np.int64)
         heads = [
             f"{{{OPENING[phase]},{BOUND_HEAD},{self.headings.place(track)},"
             for (phase, _), track in zip(batch.bound.values(), batch.track[rows].tolist(), strict=True)
         ]
-        known = {head: code for code, head in enumerate(dict.fromkeys(heads), len(prefixes))}
-        prefixes += known
+        known = {head: code for code, head in enumerate(dict.fromkeys(heads), len(texts))}
+        texts += known
         identities = np.array([identity for _, identity in batch.bound.values()])
         pieces: list[Piece] = [b'"id":', identities, b',"ts":', Micros(points[rows]), b"},\n"]
-        groups.append(_Group(rows, 1, np.array([known[head] for head in heads]), pieces))
+        groups.append(_Group(rows, 1, [np.array([known[head] for head in heads])], pieces))
 
 
 def _two(mask: Mask) -> Codes:
@@ -371,44 +391,49 @@ def _two(mask: Mask) -> Codes:
     return mask.view(np.int8), 2
 
 
-def _assembled(groups: list[_Group], prefixes: list[str], members: Column | None, count: int) -> Iterator[memoryview]:
+def _assembled(groups: list[_Group], texts: list[str], count: int) -> Iterator[memoryview]:
     """Yield the lines of all groups in order of their rows, in buffers of bounded size."""
     if not groups:
         return
-    tails = fixed_rows([(len(g.rows), g.pieces) for g in groups])
-    codes = np.concatenate([g.codes for g in groups])
+    encoded = [b"", *(text.encode() for text in texts)]
+    pool = fixed_rows([(len(g.rows), g.pieces) for g in groups], encoded)
     rows = np.concatenate([g.rows for g in groups])
     order: Rows | None = None
-    if len(groups) > 1 and all(g.place == 0 for g in groups):
+    if len(groups) > 1 and all(g.order == 0 for g in groups):
         slot = np.full(count, -1, np.int64)
         slot[rows] = np.arange(len(rows))
         order = slot[slot >= 0]
     elif len(groups) > 1:
-        order = np.argsort(rows * 4 + np.concatenate([np.full(len(g.rows), g.place) for g in groups]), kind="stable")
-    texts: Column | None = None
-    if members is not None:
-        texts = arrow.take(members, rows)
-        if any(g.place for g in groups):
-            first = np.concatenate([np.full(len(g.rows), g.place == 0) for g in groups])
-            texts = pc.if_else(arrow.array(first), texts, "")
+        order = np.argsort(rows * 4 + np.concatenate([np.full(len(g.rows), g.order) for g in groups]), kind="stable")
+    pieces = np.zeros((len(rows), 1 + max(len(g.texts) for g in groups)), np.int64)
+    pieces[:, -1] = np.arange(len(encoded), len(pool))
+    at = 0
+    for group in groups:
+        for place, codes in enumerate(group.texts):
+            pieces[at : at + len(codes), place] = codes
+            pieces[at : at + len(codes), place] += 1  # the first text is the empty one
+        at += len(group.rows)
     if order is not None:
-        codes, tails = codes[order], arrow.take(tails, order)
-        texts = None if texts is None else arrow.take(texts, order)
-    heads = arrow.array(prefixes, pa.string())
-    sizes = arrow.ints(pc.binary_length(heads))[codes]
-    if texts is not None:
-        sizes = sizes + arrow.ints(pc.binary_length(texts))
-    upto = np.cumsum(sizes, dtype=np.int64)
+        pieces = pieces[order]
+    for start, end in _chunks(pieces, encoded):
+        taken = arrow.take(pool, pieces[start:end].reshape(-1))
+        _, ends, data = taken.buffers()
+        sizes = arrow.view(ends, np.int32 if taken.type == pa.string() else np.int64)
+        yield arrow.view(data, np.uint8)[int(sizes[0]) : int(sizes[len(taken)])].data
+
+
+def _chunks(pieces: Rows, texts: list[bytes]) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of the lines whose texts fill one buffer. pieces: of each line, the last one no text."""
+    sizes = np.array([len(text) for text in texts])
+    if int(sizes.max()) * pieces.size <= CHUNK_BYTES:
+        yield 0, len(pieces)
+        return
+    upto = np.cumsum(sizes[pieces[:, :-1]].sum(axis=1), dtype=np.int64)
     start = 0
-    while start < len(codes):
+    while start < len(pieces):
         before = int(upto[start - 1]) if start else 0
         end = max(int(np.searchsorted(upto, before + CHUNK_BYTES, "right")), start + 1)
-        columns = [arrow.take(heads, codes[start:end])]
-        if texts is not None:
-            columns.append(texts.slice(start, end - start))
-        joined = pc.binary_join_element_wise(*columns, tails.slice(start, end - start), "")
-        offsets, data = arrow.text_parts(joined)
-        yield data[int(offsets[0]) : int(offsets[-1])].data
+        yield start, end
         start = end
 
 

@@ -19,7 +19,7 @@ from tracekit.analysis.lanes import LaneAssigner
 from tracekit.analysis.segments import narrow
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
-from tracekit.model.arrow import F64, I64, Bytes, Column, DictColumn, Mask, Rows, pc
+from tracekit.model.arrow import F64, I64, U64, Bytes, Column, DictColumn, Mask, Rows, pc
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.model.trace import Run
 from tracekit.writers.base import Written
@@ -77,15 +77,34 @@ class Integers:
         return np.ones(len(self.values), np.bool_) if self.valid is None else self.valid
 
 
-def integers(column: Column) -> Integers:
-    """Return a column of integers as numpy, or the codes of a dictionary column."""
+def integers(column: Column, masks: dict[bytes, Mask] | None = None) -> Integers:
+    """Return a column of integers as numpy, or the codes of a dictionary column.
+
+    masks: those of the columns so far, by their bits. Columns with the same nulls have the same mask.
+    """
     if isinstance(column, pa.DictionaryArray):
         column = column.indices
     if column.null_count == len(column):
         return Integers(np.zeros(len(column), np.int32), None, True)
+    column = column if pa.types.is_int32(column.type) else column.cast(pa.int64())
+    values: Rows = arrow.stored(column, np.int32) if pa.types.is_int32(column.type) else arrow.stored(column, np.int64)
     if column.null_count == 0:
-        return Integers(column.to_numpy(zero_copy_only=False), None, False)
-    return Integers(column.fill_null(0).to_numpy(zero_copy_only=False), arrow.valid(column), False)
+        return Integers(values, None, False)
+    valid = _mask(column, {} if masks is None else masks)
+    return Integers(np.where(valid, values, 0), valid, False)
+
+
+def _mask(column: Column, known: dict[bytes, Mask]) -> Mask:
+    """Return which rows of a column with nulls have a value: one array for columns with the same bits."""
+    first, skipped = divmod(column.offset, 8)
+    size = len(column) + skipped
+    bits = arrow.view(column.buffers()[0], np.uint8)[first : first + (size + 7) // 8]
+    key = bytes([skipped]) + bits.tobytes()
+    if key not in known:
+        mask = np.unpackbits(bits, count=size, bitorder="little")[skipped:].view(np.bool_)
+        mask.flags.writeable = False
+        known[key] = mask
+    return known[key]
 
 
 Codes: TypeAlias = tuple[Rows, int]
@@ -318,27 +337,29 @@ class Loader:
         ts = arrow.ints(arrays["ts_ns"]).view(np.uint64) - np.uint64(self.first_ns % (1 << 64))
         duration = integers(arrays["dur_ns"])
         dur, has_dur = duration.values.astype(np.int64, copy=False), duration.mask()
-        far = (ts > LATEST_NS) | (np.minimum(ts, LATEST_NS).view(np.int64) > LATEST_NS - np.maximum(dur, 0))
-        if far.any():
+        far = _too_late(ts, dur)
+        if far is not None:
             self._written.leave_out(_TOO_LATE, int(far.sum()))
             kept = table.filter(pa.array(~far)).combine_chunks()
             return self._columns(kept) if kept.num_rows else None
         names = ("kind", "name", "raw_name", "copy_kind")
         texts = {name: arrow.texts(arrow.encoded(arrays[name]).dictionary) for name in names}
-        columns = {name: integers(arrays[name]) for name in (*NUMBERS, "source", "rank", "pid", *names)}
+        masks: dict[bytes, Mask] = {}
+        columns = {name: integers(arrays[name], masks) for name in (*NUMBERS, "source", "rank", "pid", *names)}
         kinds = texts["kind"]
         kind = columns["kind"].values
         on_device = columns["device"].mask() | columns["stream"].mask() | is_any_of(kind, kinds, DEVICE_WORK)
         on_device &= ~is_any_of(kind, kinds, API_CALLS)
         phase = np.where(has_dur, SLICE, np.where(on_device | columns["tid"].mask(), INSTANT, LONE_INSTANT))
         start = ts.view(np.int64)
+        no_values = arrays["value"].null_count == len(ts)
         batch = Batch(
             count=len(ts),
             ts=start,
             dur=dur,
             has_dur=has_dur,
-            value=arrow.floats(arrays["value"], 0.0),
-            has_value=arrow.valid(arrays["value"]),
+            value=np.zeros(len(ts)) if no_values else arrow.floats(arrays["value"], 0.0),
+            has_value=np.zeros(len(ts), np.bool_) if no_values else arrow.valid(arrays["value"]),
             columns=columns,
             texts=texts,
             args=arrays["args"],
@@ -356,11 +377,12 @@ class Loader:
     def _lane_of_row(self, batch: Batch) -> I64:
         columns, side = batch.columns, batch.on_device
         parts: list[Codes | None] = [value_codes(columns[n]) for n in ("source", "rank", "pid")]
-        if side.any():
-            parts += [value_codes(columns[n], side) for n in ("device", "context", "stream")]
-        if not side.all():
+        some, every = bool(side.any()), bool(side.all())
+        if some:
+            parts += [value_codes(columns[n], None if every else side) for n in ("device", "context", "stream")]
+        if not every:
             parts += [value_codes(columns["tid"], ~side)]
-        if side.any() and not side.all():
+        if some and not every:
             parts.append((side.astype(np.int64), 2))
         codes, first = classes(parts, batch.count)
         numbers = []
@@ -380,14 +402,17 @@ class Loader:
     def _choose_phases(self, batch: Batch) -> None:
         """Find the rows that are neither slices nor plain instants."""
         kinds, kind = batch.texts["kind"], batch.columns["kind"].values
-        counters = is_any_of(kind, kinds, {Kind.COUNTER}) & batch.has_value
-        finite = np.isfinite(batch.value)
-        not_finite = np.flatnonzero(counters & ~finite)
-        self._written.leave_out(_NOT_FINITE, len(not_finite))
-        batch.phase[not_finite] = NOT_WRITTEN
-        batch.phase[counters & finite] = COUNTER
-        flows = is_any_of(kind, kinds, {Kind.FLOW}) & (batch.phase != SLICE)
-        batch.phase[flows] = UNDRAWN
+        if Kind.COUNTER in kinds:
+            counters = is_any_of(kind, kinds, {Kind.COUNTER}) & batch.has_value
+            finite = np.isfinite(batch.value)
+            not_finite = np.flatnonzero(counters & ~finite)
+            self._written.leave_out(_NOT_FINITE, len(not_finite))
+            batch.phase[not_finite] = NOT_WRITTEN
+            batch.phase[counters & finite] = COUNTER
+        flows = np.zeros(batch.count, np.bool_)
+        if Kind.FLOW in kinds:
+            flows = is_any_of(kind, kinds, {Kind.FLOW}) & (batch.phase != SLICE)
+            batch.phase[flows] = UNDRAWN
         if batch.args.null_count == batch.count:
             return
         encoded = batch.encoded_args()
@@ -400,6 +425,8 @@ class Loader:
             & (batch.phase == SLICE)
         )
         batch.identity = np.zeros(batch.count, np.int64)
+        if not flows.any() and not overlapping.any():
+            return
         with_args = arrow.valid(batch.args) & (flows | overlapping)
         rows = np.flatnonzero(with_args & (batch.phase != NOT_WRITTEN))
         codes = arrow.codes(encoded)[rows]
@@ -614,6 +641,14 @@ def launch_columns(batch: Batch) -> tuple[Rows, Rows, Rows, I64]:
     pid, source = columns["pid"], columns["source"].values
     keys = [x[rows].astype(np.int64) for x in (source, pid.values, pid.mask(), columns["correlation"].values)]
     return rows, calls, work, np.stack(keys).T
+
+
+def _too_late(ts: U64, dur: I64) -> Mask | None:
+    """Return which rows end after what viewers can hold, None where none does."""
+    if int(ts.max()) + max(int(dur.max()), 0) <= LATEST_NS:
+        return None
+    far: Mask = (ts > LATEST_NS) | (np.minimum(ts, LATEST_NS).view(np.int64) > LATEST_NS - np.maximum(dur, 0))
+    return far if far.any() else None
 
 
 def is_any_of(codes: Rows, names: list[str], wanted: Collection[str]) -> Mask:

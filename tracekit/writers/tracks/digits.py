@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
-from tracekit.model.arrow import Bytes, Column, Numbers, Rows, pc
+from tracekit.model.arrow import I32, I64, Bytes, Column, Numbers, Rows, pc
 
 __all__ = ["Micros", "Millis", "Piece", "fixed_rows"]
 
@@ -77,6 +77,10 @@ def _three_digits() -> npt.NDArray[np.bytes_]:
 def _taken(words: npt.NDArray[Any], at: Unsigned) -> npt.NDArray[Any]:
     """Return the words at places, all below 2^63. (The oldest NumPy that we allow takes no index of uint64.)"""
     return words.take(at.view(np.int64) if at.dtype == np.uint64 else at)
+
+
+LARGE = 1 << 31
+"""Bytes that strings of 32-bit offsets cannot have."""
 
 
 class _Layout:
@@ -163,10 +167,11 @@ def _unsigned(values: Rows | Unsigned, high: int) -> Unsigned:
     return values.astype(np.uint64, copy=False)
 
 
-def fixed_rows(parts: Sequence[tuple[int, Sequence[Piece]]]) -> Column:
+def fixed_rows(parts: Sequence[tuple[int, Sequence[Piece]]], texts: Sequence[bytes] = ()) -> Column:
     """Return one string for each row, the rows of the parts one after the other.
 
-    parts: number of rows (above 0) and pieces of each; rows of one part have one width.
+    parts: number of rows (above 0) and pieces of each; rows of one part have one width. texts: strings of UTF-8 that
+    stand before the rows. The column is of large strings where it has 2 GiB or more.
     """
     layouts = []
     for rows, pieces in parts:
@@ -181,14 +186,17 @@ def fixed_rows(parts: Sequence[tuple[int, Sequence[Piece]]]) -> Column:
             else:
                 layout.number(piece)
         layouts.append(layout)
-    total = sum(x.rows * len(x.text) for x in layouts)
-    data = np.empty(total, np.uint8)
-    offsets = np.empty(sum(x.rows for x in layouts) + 1, np.int32)
-    at = row = 0
+    first = b"".join(texts)
+    size, count = len(first) + sum(x.rows * len(x.text) for x in layouts), len(texts) + sum(x.rows for x in layouts)
+    is_large = size >= LARGE
+    offsets: I32 | I64 = np.zeros(count + 1, np.int64) if is_large else np.zeros(count + 1, np.int32)
+    data = np.empty(size, np.uint8)
+    data[: len(first)] = np.frombuffer(first, np.uint8)
+    np.cumsum([len(text) for text in texts], out=offsets[1 : len(texts) + 1])
+    at, row = len(first), len(texts) + 1
     for layout in layouts:
-        size = layout.rows * len(layout.text)
-        layout.fill(data[at : at + size])
-        offsets[row : row + layout.rows] = np.arange(at, at + size, len(layout.text), dtype=np.int32)
-        at, row = at + size, row + layout.rows
-    offsets[row] = at
-    return arrow.text_column(offsets, data)
+        width, end = len(layout.text), at + layout.rows * len(layout.text)
+        layout.fill(data[at:end])
+        offsets[row : row + layout.rows] = np.arange(at + width, end + width, width, dtype=offsets.dtype)
+        at, row = end, row + layout.rows
+    return arrow.text_column(offsets, data, pa.large_string() if is_large else pa.string())
