@@ -9,7 +9,7 @@ same few texts again and again, so what was read of them is kept (`KnownTexts`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Any, TypeAlias, cast
 
@@ -20,7 +20,7 @@ import pyarrow.csv as pacsv
 
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
-from tracekit.model.arrow import I64, Column, DictColumn, Mask, pc
+from tracekit.model.arrow import I32, I64, Column, DictColumn, Mask, pc
 from tracekit.model.schema import EVENTS
 from tracekit.readers.builder import Values
 from tracekit.readers.engine.cells import INT32, INT62, SKIP, KeptValue, RowError, Spread, Value
@@ -50,17 +50,59 @@ class CsvConversion:
 _NamedRow: TypeAlias = tuple[dict[str, object], Named]
 
 
+class KnownNames:
+    """What follows from the names of one table so far, with whether the columns are filled that it depends on."""
+
+    def __init__(self, forgot: int = 0) -> None:
+        """forgot: `Demangler.forgot` of the time."""
+        self.forgot = forgot
+        self.rows: list[dict[str, object]] = []
+        self.args: list[Mapping[str, object]] = []
+        self._numbers: dict[tuple[str, bool], int] = {}
+        self._keys: list[tuple[str, ...]] = []
+        self._texts: dict[str, tuple[I32, list[str]]] = {}
+
+    def numbers(self, asked: list[tuple[str, bool]], read: Callable[[str, bool], _NamedRow]) -> I64:
+        """Return the numbers of names among `rows`. read: returns what follows from one."""
+        known = self._numbers
+        for each in asked:
+            if each not in known:
+                row, named = read(*each)
+                known[each] = len(self.rows)
+                self.rows.append(row)
+                self.args.append(named.args)
+                self._keys.append(tuple(row))
+        return np.array([known[each] for each in asked], np.int64)
+
+    def keys(self, numbers: I64) -> list[str]:
+        """Return the columns that any of these rows has."""
+        distinct = {self._keys[number] for number in numbers.tolist()}
+        return sorted({key for keys in distinct for key in keys})
+
+    def texts(self, key: str) -> tuple[I32, list[str]]:
+        """Return the code of the text that each row has in a column, -1 for none, and the texts."""
+        codes, texts = self._texts.get(key, (np.empty(0, np.int32), []))
+        if len(codes) < len(self.rows):
+            places = {text: code for code, text in enumerate(texts)}
+            new = [cast("str | None", row.get(key)) for row in self.rows[len(codes) :]]
+            more = [-1 if text is None else places.setdefault(text, len(places)) for text in new]
+            codes, texts = np.append(codes, np.array(more, np.int32)), list(places)
+            self._texts[key] = codes, texts
+        return codes, texts
+
+
 @dataclass(slots=True)
 class KnownTexts:
-    """What the texts in the blocks of one table have given so far.
-
-    cells: for each column, the value of each text. rows: the columns and the rest of what follows from a name, with
-    whether the columns are filled that it depends on. forgot: what the demangler had forgotten then.
-    """
+    """What the texts in the blocks of one table have given so far: for each column, the value of each text; names."""
 
     cells: dict[str, dict[str, Value | Spread]] = field(default_factory=dict)
-    rows: dict[tuple[str, bool], _NamedRow] = field(default_factory=dict)
-    forgot: int = 0
+    names: KnownNames = field(default_factory=KnownNames)
+
+    def of(self, names: Demangler) -> KnownNames:
+        """Return what is known of names that `names` demangles: what it has forgotten it may tell about anew."""
+        if len(self.names.rows) > _MOST_KNOWN or self.names.forgot != names.forgot:
+            self.names = KnownNames(names.forgot)
+        return self.names
 
     def values(self, column: str) -> dict[str, Value | Spread]:
         """Return the values of the texts of a column, to be completed."""
@@ -68,13 +110,6 @@ class KnownTexts:
         if len(known) > _MOST_KNOWN:
             known.clear()
         return known
-
-    def names(self, names: Demangler) -> dict[tuple[str, bool], _NamedRow]:
-        """Return what follows from names, to be completed. names: what has demangled them."""
-        if len(self.rows) > _MOST_KNOWN or self.forgot != names.forgot:
-            self.rows.clear()
-        self.forgot = names.forgot
-        return self.rows
 
 
 _MOST_KNOWN = 1 << 14
@@ -172,7 +207,9 @@ _FEW_TEXTS = 64
 def _digits(column: Column) -> Column | None:
     """Return the unscaled digits of decimals as int64, None where one has more."""
     words = arrow.view(column.buffers()[1], np.int64)[2 * column.offset :][: 2 * len(column)]
-    low, high = words[::2], words[1::2]
+    low, high = np.ascontiguousarray(words[::2]), words[1::2]
+    if not column.null_count:
+        return None if (high != low >> 63).any() else arrow.array(low)
     valid = arrow.valid(column)
     if (high != low >> 63)[valid].any():
         return None
@@ -186,18 +223,12 @@ def _numbered(codes: I64, size: int) -> tuple[I64, I64]:
     return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[codes]
 
 
-def _of_codes(key: str, values: list[Any], places: I64) -> Column:
-    """Return a column of EVENTS by its distinct values, as a dictionary where texts are one. places: of each row."""
-    if not pa.types.is_dictionary(EVENTS.field(key).type):
-        return arrow.array(values, _plain_type(key)).take(arrow.array(places))
-    known: dict[str, int] = {}
-    codes = np.array([-1 if text is None else known.setdefault(text, len(known)) for text in values], np.int32)
-    own = codes[places]
-    # In order of appearance, as Arrow would number the texts of all rows.
-    encoded = arrow.array(own, mask=own < 0 if (codes < 0).any() else None).dictionary_encode()
-    pool = list(known)
-    texts = arrow.array([pool[code] for code in arrow.ints(encoded.dictionary).tolist()], pa.string())
-    return pa.DictionaryArray.from_arrays(encoded.indices, texts)
+def _of_codes(codes: I32, texts: list[str]) -> Column:
+    """Return a dictionary column by codes of texts, -1 for null: in order of appearance, as Arrow encodes texts."""
+    missing = codes < 0
+    encoded = arrow.array(codes, mask=missing if missing.any() else None).dictionary_encode()
+    used = arrow.array([texts[code] for code in arrow.ints(encoded.dictionary).tolist()], pa.string())
+    return pa.DictionaryArray.from_arrays(encoded.indices, used)
 
 
 def _plain_type(key: str) -> pa.DataType:
@@ -388,26 +419,26 @@ class ColumnBlock:
             return False
         texts, codes = coded
         pairs, places = _numbered(codes * 2 + filled, 2 * len(texts))
-        known = self._known.names(names)
-        distinct: list[_NamedRow] = []
-        for pair in pairs.tolist():
-            asked = texts[pair // 2], bool(pair % 2)
-            if asked not in known:
-                known[asked] = self._named(*asked, names)
-            distinct.append(known[asked])
-        keys = sorted({key for row, _ in distinct for key in row})
+        known = self._known.of(names)
+        asked = [(texts[pair // 2], bool(pair % 2)) for pair in pairs.tolist()]
+        numbers = known.numbers(asked, lambda text, filled: self._named(text, filled, names))
+        keys = known.keys(numbers)
         if not self.columns.keys().isdisjoint(keys):
             return False
         for key in keys:
-            self.columns[key] = _of_codes(key, [row.get(key) for row, _ in distinct], places)
-        members = dict.fromkeys(key for _, named in distinct for key in named.args)
-        for key in members:
-            values = [orjson.dumps(named.args[key]).decode() if key in named.args else None for _, named in distinct]
-            self._members.append(_Member(key, values, arrow.array(places.astype(np.int32))))
+            if pa.types.is_dictionary(EVENTS.field(key).type):
+                of_names, pool = known.texts(key)
+                self.columns[key] = _of_codes(of_names[numbers][places], pool)
+            else:
+                values = arrow.array([known.rows[number].get(key) for number in numbers.tolist()], _plain_type(key))
+                self.columns[key] = values.take(arrow.array(places))
+        named = [known.args[number] for number in numbers.tolist()]
+        for key in dict.fromkeys(key for args in named for key in args):
+            shown = [orjson.dumps(args[key]).decode() if key in args else None for args in named]
+            self._members.append(_Member(key, shown, arrow.array(places.astype(np.int32))))
         self._add_limited()
-        shown = [texts[pair // 2] for pair in pairs.tolist()]
         return all(
-            self._may_be_absent(place.column.absent_for, self.columns[place.column.to], shown, places)
+            self._may_be_absent(place.column.absent_for, self.columns[place.column.to], asked, places)
             for place in self.header.places
             if place.column.absent_for is not None
         )
@@ -480,10 +511,12 @@ class ColumnBlock:
         known = self.columns.get(key)
         self.columns[key] = values if known is None else pc.coalesce(cast("Column", known), values)
 
-    def _may_be_absent(self, absent_for: Callable[[str], bool], values: Values, names: list[str], which: I64) -> bool:
+    def _may_be_absent(
+        self, absent_for: Callable[[str], bool], values: Values, names: list[tuple[str, bool]], which: I64
+    ) -> bool:
         """Return whether only rows lack a value whose names allow it."""
         lacking = ~arrow.valid(cast("Column", values))
-        return not lacking.any() or all(absent_for(names[at]) for at in np.unique(which[lacking]).tolist())
+        return not lacking.any() or all(absent_for(names[at][0]) for at in np.unique(which[lacking]).tolist())
 
     def _args(self) -> Column | None:
         """Return the JSON of what stays as printed, null for a row without."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from tracekit.errors import Option, ParseError, sentence
+from tracekit.model import arrow
 from tracekit.model.trace import Ledger
 from tracekit.readers.base import Confidence, ReadOptions, ReadResult
 from tracekit.readers.head import Head
@@ -83,6 +84,7 @@ def _decimal_of_rows(source: Source, delimiter: str, width: int) -> str:
 
 def _batches(source: Source, state: NvprofState, tagged: bool) -> Iterator[pa.RecordBatch]:
     sessions: dict[int | None, NvprofSession] = {None: NvprofSession(state)}
+    arrow.keep_memory()
     try:
         for block in source.line_blocks(state.ledger):
             if tagged:

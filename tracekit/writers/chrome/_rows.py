@@ -169,6 +169,8 @@ HEAD = '"cat":"launch","name":"launch"'
 BOUND_HEAD = f'"cat":"{BOUND}","name":"{BOUND}"'
 CHUNK_BYTES = 1 << 25
 """Most bytes of lines that are built at once: a batch of long names is written in several chunks."""
+CHUNK_LINES = 1 << 13
+"""Lines that are built at once where texts are short: their bytes are still in the processor's cache when written."""
 EMPTY = '""'
 
 
@@ -425,8 +427,9 @@ def _assembled(groups: list[_Group], texts: list[str], count: int) -> Iterator[m
 def _chunks(pieces: Rows, texts: list[bytes]) -> Iterator[tuple[int, int]]:
     """Yield begin and end of the lines whose texts fill one buffer. pieces: of each line, the last one no text."""
     sizes = np.array([len(text) for text in texts])
-    if int(sizes.max()) * pieces.size <= CHUNK_BYTES:
-        yield 0, len(pieces)
+    if int(sizes.max()) * pieces.shape[1] * CHUNK_LINES <= CHUNK_BYTES:
+        for start in range(0, len(pieces), CHUNK_LINES):
+            yield start, min(start + CHUNK_LINES, len(pieces))
         return
     upto = np.cumsum(sizes[pieces[:, :-1]].sum(axis=1), dtype=np.int64)
     start = 0
