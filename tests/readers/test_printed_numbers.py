@@ -126,6 +126,19 @@ def test_a_number_keeps_its_width_only_where_columns_are_cut_by_place(padded: bo
         assert b"".join(block.data for block in blocks).decode() == f"of 1.234,5 elsewhere\n{row}\n"
 
 
+@pytest.mark.parametrize("place", range((256 << 10) - 2, (256 << 10) + 2))
+@pytest.mark.parametrize("end", ["", "µ"])
+def test_a_comma_is_found_wherever_the_file_is_cut_to_look_for_it(place: int, end: str, tmp_path: Path) -> None:
+    """A file is looked at in pieces of 256 KiB; with a byte that is not ASCII, in pieces of whole lines."""
+    path, row = tmp_path / "table.txt", "row 0,5 f\n"
+    path.write_text(f"{'x' * (place - row.index(',') - 1)}\n{row}{end}", "utf-8")
+    with open_source(str(path)) as source:
+        assert as_printed(source, ReadOptions(), NumberCells(re.compile("^row "))) is not source
+    path.write_text(f"{'x' * (place - row.index(',') - 1)}\n{row.replace(',', '.')}{end}", "utf-8")
+    with open_source(str(path)) as source:
+        assert as_printed(source, ReadOptions(), NumberCells(re.compile("^row "))) is source
+
+
 # --- tables of another locale, read as if the program had printed them ---
 
 ROWS = NumberCells(re.compile("^row "))

@@ -133,7 +133,7 @@ def _plain(style: Style, text: str, *, fraction: bool) -> str | None:
 
 def _tokens(source: Source, cells: NumberCells) -> list[_Token]:
     """Return the different numbers with separators in the rows of tables, [] where there can be none but points."""
-    if not any(_has_separators(block.data) for block in source.line_blocks(Ledger(), _LOOK_BYTES)):
+    if not _may_have_separators(source):
         return []
     pattern, found = cells.pattern(), dict[tuple[str, bool], int]()
     for block in source.line_blocks(Ledger()):
@@ -143,6 +143,26 @@ def _tokens(source: Source, cells: NumberCells) -> list[_Token]:
                     if not match[0].isdecimal():
                         found.setdefault((match[0], cells.has_fraction(line, match)), number)
     return [_Token(*key, line) for key, line in found.items()]
+
+
+def _may_have_separators(source: Source) -> bool:
+    """Return whether numbers may have separators. A file of ASCII is looked at without cutting it into lines."""
+    found = _has_separators_in_ascii(source) if type(source) is Source else None  # others change their lines
+    if found is not None:
+        return found
+    return any(_has_separators(block.data) for block in source.line_blocks(Ledger(), _LOOK_BYTES))
+
+
+def _has_separators_in_ascii(source: Source) -> bool | None:
+    """Return whether a comma or an apostrophe is between digits, None where the text is not only ASCII."""
+    end = b""
+    for chunk in source.text_chunks(Ledger(), _LOOK_BYTES):
+        if not chunk.isascii():
+            return None
+        if _has_separators(chunk) or _has_separators(end + chunk[:2]):
+            return True
+        end = (end + chunk)[-2:]
+    return False
 
 
 def _quoted(source: Source, delimiter: str) -> list[_Token]:
