@@ -274,7 +274,8 @@ def event_tables(batches: Iterator[pa.RecordBatch], written: Written, most: int)
             yield _joined(pending)
             rows = 0
         for start in range(0, batch.num_rows, most):
-            piece = batch.slice(start, most)
+            # A slice would count its nulls anew.
+            piece = batch if batch.num_rows <= most else batch.slice(start, most)
             if piece.num_rows == most:
                 yield _joined([piece])
             else:
