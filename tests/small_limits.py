@@ -61,8 +61,11 @@ class Limit(Enum):
     PARQUET_ROWS_PER_GROUP = ("tracekit.writers.parquet.ROWS_PER_GROUP",)
     PARQUET_TOTALS_TEXT = ("tracekit.writers.parquet.MOST_TOTALS_TEXT",)
     PASTED_BLOCK_BYTES = ("tracekit.readers.printed.pasted._BLOCK_BYTES",)
+    PATH_BLOCK = ("tracekit.analysis.critical_path._BLOCK",)
     PATH_GAIN_CELLS = ("tracekit.analysis.critical_path._CELLS",)
+    PATH_GAIN_FEW_SETS = ("tracekit.analysis.critical_path._FEW_SETS",)
     PATH_GAIN_RUNS = ("tracekit.analysis.critical_path._MOST_RUNS",)
+    PATH_GAIN_STOPS = ("tracekit.analysis.critical_path._STOPS_AT_ONCE",)
     PATH_GUESSED_PAUSES = ("tracekit.analysis.critical_path._MOST_GUESSED",)
     PATH_WAITS = ("tracekit.analysis.path_graph._MOST",)
     PATH_WAIT_PAIRS = ("tracekit.analysis.path_graph._MOST_PAIRS",)
@@ -79,6 +82,7 @@ class Limit(Enum):
         "tracekit.readers.perfetto._lanes.PIECE_ROWS",
         "tracekit.readers.perfetto._slices.PIECE_ROWS",
     )
+    PLACES_IN_FOUR_BYTES = ("tracekit.analysis.segments._MOST_IN_FOUR_BYTES",)
     QUERY_CHECKED_ROWS = ("tracekit.queries._checks.CHECKED_ROWS",)
     RANKS_TOGETHER = ("tracekit.rank_summaries.MOST_TOGETHER",)
     RANK_VALUES = ("tracekit.rank_summaries._merge.MOST_VALUES",)

@@ -17,6 +17,7 @@ from doors.analysis import analysis_path_build as _path_build
 from doors.analysis import analysis_path_doubts as _path_doubts
 from doors.analysis import analysis_path_waits as _path_waits
 from path_cases import few_ns, window
+from small_limits import Limit, small
 
 from tracekit.analysis.critical_path import Lag, PathGraph, connected, walk
 from tracekit.analysis.path_graph import PathPart, build_nodes
@@ -446,7 +447,12 @@ def slow_doubts(nodes: PathNodes, known: list[int]) -> list[Doubt]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_edge_whose_tail_ended_last_binds_and_the_others_have_slack(seed: int) -> None:
+def test_the_edge_whose_tail_ended_last_binds_and_the_others_have_slack(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    small(monkeypatch, Limit.PATH_BLOCK, 1 + seed % 6)
+    if seed % 2:
+        small(monkeypatch, Limit.PLACES_IN_FOUR_BYTES, 0)
     for case in range(30 * seed, 30 * seed + 30):
         host, device, waits, options = window(case)
         nodes = build_nodes(host, device, waits, **options)

@@ -19,6 +19,15 @@ def bound(graph: PathGraph, *names: int, **options: bool) -> int:
     return int(upper_bounds(graph, [np.isin(graph.nodes.names, names)], **options)[0])
 
 
+def in_small_blocks(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Make blocks so small that a window has several, and numbers of nodes as wide as those of the largest graphs."""
+    small(monkeypatch, Limit.PATH_BLOCK, 1 + seed % 6)
+    small(monkeypatch, Limit.PATH_GAIN_STOPS, 1 + seed % 4)
+    small(monkeypatch, Limit.PATH_GAIN_FEW_SETS, (0, 9)[seed % 2])
+    if seed % 3 == 0:
+        small(monkeypatch, Limit.PLACES_IN_FOUR_BYTES, 0)
+
+
 def test_pauses_between_work_of_one_kind_end_with_it() -> None:
     """Three kernels that follow each other after 5 us: without them and their pauses only the launches stay."""
     calls = [(0, 1_000 * i, 1_000 * i + 1_000, LAUNCH) for i in range(3)]
@@ -65,6 +74,7 @@ def test_bounds_of_windows_with_doubts_of_all_kinds_are_what_the_longest_path_sa
     monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     small(monkeypatch, Limit.PATH_GAIN_RUNS, 1 + seed % 8)
+    in_small_blocks(monkeypatch, seed)
     with few_ns():
         for case in range(60 * seed, 60 * seed + 60):
             made, on, found, options = window(case)
@@ -155,8 +165,11 @@ def test_a_wait_that_holds_only_because_of_the_pauses_counts() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_nodes_that_become_shorter_save_what_graphs_with_shorter_nodes_say(seed: int) -> None:
+def test_nodes_that_become_shorter_save_what_graphs_with_shorter_nodes_say(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
     """The whole length of some nodes, given in ns, is what the same nodes save that take no time."""
+    in_small_blocks(monkeypatch, seed)
     rng = np.random.default_rng(seed)
     for case in range(20 * seed, 20 * seed + 20):
         on_host, on_device, found, options = window(case)

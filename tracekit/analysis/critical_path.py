@@ -22,17 +22,18 @@ stretches are done at once; only waits and doubts are taken one by one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import operator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from enum import IntEnum
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 
 from tracekit.analysis.path_graph import PathDevice, PathHost, PathNodes, PathPart, Waits, build_nodes, in_order
-from tracekit.analysis.segments import Index, distinct, run_starts
+from tracekit.analysis.segments import distinct, fitting, place_type, run_starts
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model.arrow import I32, I64, Codes, Mask, Numbers
+from tracekit.model.arrow import I32, I64, Codes, Mask, Numbers, Rows, sort
 
 __all__ = [
     "SHORT_PAUSE",
@@ -115,7 +116,7 @@ class Doubts:
 
 
 def find(nodes: PathNodes, ready: I64) -> Doubts:
-    """Return the doubts of a graph. ready: when all that each node is known to wait for had ended, shape (n,)."""
+    """Return the doubts of a graph. ready: when all that each node of a device is known to wait for had ended."""
     parts = _of_streams(nodes, ready), _of_threads(nodes)
     first = np.cumsum(np.concatenate([[0], *(np.diff(part.first) for part in parts)]))
     return Doubts(
@@ -141,8 +142,7 @@ def _of_threads(nodes: PathNodes) -> Doubts:
 def _of_streams(nodes: PathNodes, ready: I64) -> Doubts:
     low = nodes.devices_from
     starts, ends, ordered = nodes.starts[low:], nodes.ends[low:], nodes.ordered[low:]
-    known = ready[low:]
-    lag = starts - known
+    known, lag = ready, starts - ready
     late = np.flatnonzero(lag >= np.where(ordered, LEAST_LAG_TOLD, LEAST_LAG))
     if not late.size:
         return Doubts.none()
@@ -196,6 +196,12 @@ _CELLS = 1 << 22
 """Inputs of all stops times sets evaluated at once: bounds the memory."""
 _MOST_RUNS = 24
 """Runs of launches that a stop reads on its own chain: behind so many there is another stop."""
+_FEW_SETS = 2
+"""So few sets are evaluated one by one."""
+_STOPS_AT_ONCE = 1 << 12
+"""Stops whose inputs are Python's numbers at once."""
+_BLOCK = 1 << 16
+"""Nodes, or inputs, that are looked at together: what is made of them on the way stays in the cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -210,11 +216,11 @@ class _Edges:
 
     starts: I64
     ends: I64
-    chain_slack: I64
-    chain: I32
+    chain_slack: Rows
+    chain: Rows
     bounds: I64
-    launch: I64
-    launch_slack: I64
+    launch: Rows
+    launch_slack: Rows
     anchored: Mask
     heads: I64
     lows: I64
@@ -231,8 +237,10 @@ class _Edges:
         """Return the edges of a graph. stays: the joins that count. doubts: likewise."""
         nodes = graph.nodes
         opens = np.ones(nodes.chain.size, np.bool_)
-        opens[1:] = nodes.chain[1:] != nodes.chain[:-1]
+        np.not_equal(nodes.chain[1:], nodes.chain[:-1], out=opens[1:])
         begins = np.flatnonzero(opens)
+        chain = np.cumsum(opens, dtype=np.min_scalar_type(-begins.size - 1))
+        chain -= chain.dtype.type(1)
         head, tail, slack = graph.join_head[stays], graph.join_tail[stays], graph.join_slack[stays]
         anchored = graph.launch[begins] < 0
         anchored[np.isin(begins, head)] = False
@@ -245,7 +253,7 @@ class _Edges:
             nodes.starts,
             nodes.ends,
             graph.chain_slack,
-            np.cumsum(opens, dtype=np.int32) - np.int32(1),
+            chain,
             np.append(begins, opens.size),
             graph.launch,
             graph.launch_slack,
@@ -261,6 +269,41 @@ class _Edges:
             nodes.ends[graph.last].max() - nodes.ends[graph.last],
         )
 
+    def sums(self, mask: Numbers, longest: int | None) -> I64:
+        """Return P of all nodes for a set, behind that of none; shape (n + 1,).
+
+        A node's own time is P less its chain's slack and P of the node before. mask: nodes that take no time, or the
+        ns that each one loses. longest: ns, of the pauses between two of them that go with them; None: none goes.
+        """
+        n = self.ends.size
+        sums = np.zeros(n + 1, np.int64)
+        for low in range(0, n, _BLOCK):  # what is made on the way stays in the cache
+            high = min(low + _BLOCK, n)
+            taken = sums[low + 1 : high + 1]
+            np.subtract(self.ends[low:high], self.starts[low:high], out=taken)
+            if mask.dtype == np.bool_:
+                taken *= mask[low:high].astype(np.bool_, copy=False)
+                if longest is not None:
+                    first = max(low, 1)
+                    goes = np.logical_and(mask[first:high], mask[first - 1 : high - 1])
+                    np.add(
+                        taken[first - low :], self._pauses(first, high, longest), out=taken[first - low :], where=goes
+                    )
+            else:
+                np.clip(mask[low:high], 0, taken, out=taken)
+            taken += self.chain_slack[low:high]
+            taken[0] += sums[low]
+            np.cumsum(taken, out=taken)
+        return sums
+
+    def _pauses(self, low: int, high: int, longest: int) -> I64:
+        """Return the pause before each of these nodes, if the node before on its chain is all that it waited for."""
+        pause: I64 = self.starts[low:high] - self.ends[low - 1 : high - 1]
+        first, last = np.searchsorted(self.bounds, (low, high))
+        pause[self.bounds[first:last] - low] = 0
+        pause[(pause > longest) | (self.chain_slack[low:high] > 0)] = 0
+        return pause
+
 
 _LAG_STAYS, _LAG_GOES, _CANDIDATE = 0, 1, 2
 """Groups of what a stop reads: what is known, with the lag of the binding edge and without it, and each candidate."""
@@ -271,16 +314,16 @@ class _Reads:
     """The gains that stops read, shape (r,), in order of the stop and of its groups.
 
     stops: the number of the stop that reads. groups: as above; _CANDIDATE + 1 for the next candidate. nodes: what is
-    read. slacks: added to it. of_chain: 1 for a node of the stop's own chain, whose gain - P is read. own: 1 for the
-    node of the stop itself, which depends on the stop before it.
+    read. slacks: added to it. of_chain: a node of the stop's own chain, whose gain - P is read. own: the node of the
+    stop itself, which depends on the stop before it.
     """
 
-    stops: I64
-    groups: I64
-    nodes: I64
+    stops: I32
+    groups: I32
+    nodes: Rows
     slacks: I64
-    of_chain: I64
-    own: I64
+    of_chain: Mask
+    own: Mask
 
     @classmethod
     def of(cls, edges: _Edges, stops: I64) -> _Reads:
@@ -291,16 +334,26 @@ class _Reads:
         doubt_of = np.full(edges.chain.size, -1, np.int32)
         doubt_of[edges.heads] = edges.doubt
         lags, sure = np.append(doubts.lags, -1), np.append(doubts.sure, False)  # the last ones: a head without a doubt
-        parts: list[tuple[I64, ...]] = []
+        parts: list[tuple[Numbers, ...]] = []
+        place = place_type(edges.chain.size)
 
         def add(
-            stop: I64 | I32, group: I64 | int, node: I64, slack: I64, *, of_chain: bool = False, own: bool = False
+            stop: I64 | I32, group: I64 | int, node: Rows, slack: Rows, *, of_chain: bool = False, own: bool = False
         ) -> None:
-            every = np.zeros(stop.size, np.int64)
-            parts.append((every + stop, every + group, node, slack, every + of_chain, every + own))
+            none = np.zeros(stop.size, np.int32)
+            parts.append(
+                (
+                    stop.astype(np.int32, copy=False),
+                    none + np.asarray(group, np.int32),
+                    node.astype(place, copy=False),
+                    slack.astype(np.int64, copy=False),
+                    none == int(not of_chain),
+                    none == int(not own),
+                )
+            )
 
-        def add_known(head: I64, node: I64, slack: I64, *, of_chain: bool = False) -> None:
-            doubt = doubt_of[head]
+        def add_known(head: I64, node: Rows, slack: Rows, *, of_chain: bool = False) -> None:
+            doubt, slack = doubt_of[head], slack.astype(np.int64, copy=False)
             # The binding edge has no slack: its lag is what the wait may have filled.
             held: I64 = np.where(slack > 0, slack, lags[doubt])
             in_sum = slack * of_chain  # P has the slack of a chain already
@@ -317,9 +370,9 @@ class _Reads:
         add_known(launched, edges.launch[launched], edges.launch_slack[launched])
         add_known(np.repeat(edges.heads, edges.highs - edges.lows), edges.tails, edges.slacks)
         count = np.diff(doubts.first)[doubt]
-        place = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-        candidates = doubts.tails[np.repeat(doubts.first[doubt], count) + place]
-        add(np.repeat(number[doubtful], count), _CANDIDATE + place, candidates, np.zeros_like(place))
+        which = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+        candidates = doubts.tails[np.repeat(doubts.first[doubt], count) + which]
+        add(np.repeat(number[doubtful], count), _CANDIDATE + which, candidates, np.zeros_like(which))
         add(np.full_like(edges.last, stops.size), _LAG_STAYS, edges.last, edges.last_slack)
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
         order = np.lexsort((columns[1], columns[0]))
@@ -330,28 +383,27 @@ class _Reads:
 class _GainPlan:
     """The reads of each stop, made of earlier stops and of what each set adds to their gains.
 
-    launched: nodes with a launch, and calls: their tails; launch_slack: of these edges, less that of the chain. runs:
-    where runs begin among them. Nodes of a run are read together, and their calls follow the same stop. origins: the
-    places of calls that follow no stop, and the chain of each.
+    launched: nodes with a launch. runs: where runs begin among them. Nodes of a run are read together, and their calls
+    follow the same stop. origins: the places among `launched` of calls that follow no stop, and the chain of each.
 
-    The inputs of a read are the stop before its node, and the runs between them. heads: the node of the stop that
-    reads, for each of `reads`; -1 for the last. reads_of: the read of each input. sources: its stop, 1 and more, 0 for
-    none. addends: what each set adds to it: 0 for nothing, then the runs, then the begins of chains. firsts: where the
-    inputs of each stop begin, and where the last end. groups: where groups begin among the inputs of their stop;
-    group_firsts: where those of each stop begin.
+    A read depends on the stop before its node and on the runs between them. Runs that depend on one stop are one input,
+    shape (i,). heads: the node of the stop that reads, for each of `reads`; -1 for the last. inputs_of: how many inputs
+    each read has. sources: the stop of each input, 1 and more, 0 for none. addends: what each set adds to an input: 0
+    for nothing, then the runs, then the begins of chains; the least of an input's counts, the first of which is at
+    addend_firsts. firsts: where the inputs of each stop begin, and where the last end. groups: where groups begin among
+    the inputs of their stop; group_firsts: where those of each stop begin.
     """
 
     edges: _Edges
-    launched: I32
-    calls: I32
-    launch_slack: I64
-    runs: Index
-    origins: tuple[Index, I32]
+    launched: Rows
+    runs: Rows
+    origins: tuple[Rows, Rows]
     reads: _Reads
-    heads: I64
-    reads_of: I32
+    heads: Rows
+    inputs_of: I64
     sources: I32
-    addends: I32
+    addends: Rows
+    addend_firsts: Rows
     firsts: I64
     groups: I64
     group_firsts: I64
@@ -360,86 +412,93 @@ class _GainPlan:
     def of(cls, edges: _Edges) -> _GainPlan:
         """Return the plan of a graph."""
         begins, chain, size = edges.bounds[:-1], edges.chain, edges.chain.size
-        launched = np.flatnonzero(edges.launch >= 0).astype(np.int32)
-        calls = edges.launch[launched].astype(np.int32)
+        place = place_type(size)
+        launched = np.flatnonzero(edges.launch >= 0).astype(place)
+        calls = edges.launch[launched]
+        call_chain = chain[calls]
         launching = np.zeros(begins.size, np.bool_)
         launching[chain[launched]] = True
 
-        def behind(stops: I64, nodes: I64 | I32, begin: I64) -> I32:
-            """Return the place of the last stop up to each node, -1 for none. begin: of the node's chain."""
-            is_stop = np.zeros(size, np.bool_)
-            is_stop[stops] = True
-            places = np.empty(size + 1, np.int32)
-            np.cumsum(is_stop, out=places[:-1])
-            places -= 1
-            places[-1] = -1  # before the first node, which is -1, there is none
-            place = places[nodes]
-            place[np.append(stops, -1)[place] < begin] = -1
-            return place
-
         # On a chain that launches reach, a call is a stop. On others gain - P stays as it is from one head to the next.
-        stops = distinct(np.concatenate((edges.heads, edges.launch[launched[launching[chain[calls]]]])), size)
-        call_stop = behind(stops, calls, begins[chain[calls]])
-        follow_none = np.flatnonzero(call_stop < 0)
-        origins = np.full(calls.size, -1, np.int32)
-        origins[follow_none] = chain[calls[follow_none]]
+        stops = distinct(np.concatenate((edges.heads, calls[launching[call_chain]])), size)
+        behind = _LastStops.of(stops, edges.bounds)
+        call_stop = behind.up_to(calls, call_chain)
+        follow_none = np.flatnonzero(call_stop < 0).astype(place)
+        origins = np.full(calls.size, -1, chain.dtype)
+        origins[follow_none] = call_chain[follow_none]
         is_read = np.zeros(size, np.bool_)
         for nodes in (stops, np.maximum(edges.heads - 1, 0), edges.tails, edges.doubts.tails, edges.last):
             is_read[nodes] = True
         is_read[edges.bounds[1:] - 1] = True
-        read_before = (np.cumsum(is_read, dtype=np.int32) - is_read)[launched]
+        read_before: Rows = np.cumsum(is_read, dtype=place)[launched] - is_read[launched]
         starts = np.ones(calls.size, np.bool_)
         for each in (read_before, call_stop, origins):
             starts[1:] &= each[1:] == each[:-1]
         starts[1:] ^= True
-        runs = np.flatnonzero(starts)
+        runs: Rows = np.flatnonzero(starts).astype(place)
+        origin_chains = origins[follow_none]
+        del read_before, is_read, starts, origins
         first, last = launched[runs], launched[np.append(runs[1:], calls.size)[: runs.size] - 1]
+        of_run, chain_of_run = calls[runs], call_chain[runs]
+        call_stop_of_run = call_stop[runs]
+        del calls, call_chain, call_stop
         # Another stop behind each so many runs, that none reads more.
-        since = run_starts(chain[first] + begins.size * behind(stops, first, begins[chain[first]]).astype(np.int64))
+        chain_of_first = chain[first]
+        since = run_starts(chain_of_first + begins.size * behind.up_to(first, chain_of_first).astype(np.int64))
         number = np.arange(runs.size) - np.repeat(since, np.diff(np.append(since, runs.size)))
         more = last[number % _MOST_RUNS == _MOST_RUNS - 1]
+        del number, since, chain_of_first, last
         stops = distinct(np.concatenate((stops, more)), size)
 
         order = np.lexsort((stops, edges.ends[stops], edges.starts[stops]))
         rank = np.zeros(stops.size + 1, np.int32)
         rank[order] = np.arange(1, stops.size + 1)
+        behind = _LastStops.of(stops, edges.bounds)
+        if more.size:
+            call_stop_of_run = behind.up_to(of_run, chain_of_run)
+        source_of_run = rank[call_stop_of_run]
+        del of_run, chain_of_run, call_stop_of_run
         reads = _Reads.of(edges, stops[order])
-        begin = begins[chain[reads.nodes]]
-        stop = behind(stops, reads.nodes - reads.own, begin)
-        low = np.searchsorted(first, np.where(stop < 0, begin, np.append(stops, 0)[stop] + 1).astype(np.int32))
-        count = 1 + np.searchsorted(first, reads.nodes.astype(np.int32), "right") - low
-        firsts = np.cumsum(count) - count
-        reads_of = np.repeat(np.arange(count.size, dtype=np.int32), count)
-        run = np.arange(reads_of.size, dtype=np.int32) - (firsts + 1 - low).astype(np.int32)[reads_of]
-        call_stop = behind(stops, calls[runs], begins[chain[calls[runs]]])
-        sources, addends = np.append(rank[call_stop], np.int32(0))[run], run + np.int32(1)
-        sources[firsts] = rank[stop]
-        addends[firsts] = np.where(stop < 0, 1 + runs.size + chain[reads.nodes], 0)
+        chain_of_read = chain[reads.nodes]
+        stop = behind.up_to(reads.nodes - reads.own, chain_of_read)
+        stop_node = np.where(stop < 0, begins[chain_of_read], np.append(stops, 0)[stop] + 1)
+        low = np.searchsorted(first, stop_node.astype(place))
+        high = np.searchsorted(first, reads.nodes, "right")
+        of_stop = np.where(stop < 0, 1 + runs.size + chain_of_read.astype(np.int64), 0)
+        inputs_of, sources, addends, addend_firsts = _merged(rank[stop], of_stop, low, high, source_of_run)
 
-        of_stop = np.append(np.searchsorted(reads.stops, np.arange(stops.size + 1)), count.size)
+        firsts_of_read = np.cumsum(inputs_of) - inputs_of
+        of_stop = np.append(np.searchsorted(reads.stops, np.arange(stops.size + 1)), inputs_of.size)
         fresh = np.flatnonzero(np.append(True, np.diff(reads.groups) | np.diff(reads.stops)))
-        stop_firsts = np.append(firsts, reads_of.size)[of_stop]
+        stop_firsts = np.append(firsts_of_read, sources.size)[of_stop]
         return cls(
             edges,
             launched,
-            calls,
-            edges.launch_slack[launched] - edges.chain_slack[launched],
             runs,
-            (follow_none, origins[follow_none]),
+            (follow_none, origin_chains),
             reads,
-            np.append(stops[order], -1)[reads.stops],
-            reads_of,
+            np.append(stops[order], -1)[reads.stops].astype(place),
+            inputs_of,
             sources,
             addends,
+            addend_firsts,
             stop_firsts,
-            firsts[fresh] - stop_firsts[reads.stops[fresh]],
+            firsts_of_read[fresh] - stop_firsts[reads.stops[fresh]],
             np.searchsorted(fresh, of_stop),
         )
 
-    def gains(self, masks: Sequence[Numbers], pauses: I64 | None) -> I64:
-        """Return how much earlier the last node ends for each set. pauses: ns before each node that may go with it."""
-        added = self._added(masks, pauses)
-        rel = np.zeros((self.firsts.size, len(masks)), np.int64)  # gain - P of the stops, from 1 on
+    def gains(self, masks: Sequence[Numbers], longest: int | None) -> I64:
+        """Return how much earlier the last node ends for each set. longest: of the pauses that go with it, ns."""
+        if len(masks) <= _FEW_SETS:
+            return np.array([self._gain(self._added(mask, longest)) for mask in masks], np.int64)
+        added = np.empty((self.sources.size, len(masks)), np.int64)
+        for place, mask in enumerate(masks):
+            added[:, place] = self._added(mask, longest)
+        return self._gains(added)
+
+    def _gains(self, added: I64) -> I64:
+        """Return the gain of the last node for many sets. added: shape (i, k)."""
+        rel = np.zeros((self.firsts.size, added.shape[1]), np.int64)  # gain - P of the stops, from 1 on
         groups_of_stop = zip(
             pairwise(self.firsts.tolist()), pairwise(self.group_firsts.tolist()), *self._lag_groups(), strict=True
         )
@@ -460,6 +519,40 @@ class _GainPlan:
         gain_of_set: I64 = rel[-1]
         return gain_of_set
 
+    def _gain(self, added: I64) -> int:
+        """Return the gain of the last node for one set. added: shape (i,).
+
+        As `_gains`, in Python's numbers: a stop has few inputs, and to call numpy takes longer than to add them up.
+        """
+        rel = [0]
+        of_stop = rel.__getitem__
+        stays_of, goes_of = self._lag_groups()
+        for begin in range(0, len(stays_of), _STOPS_AT_ONCE):
+            block = slice(begin, begin + _STOPS_AT_ONCE)
+            firsts = self.firsts[begin : begin + _STOPS_AT_ONCE + 1].tolist()
+            group_firsts = self.group_firsts[begin : begin + _STOPS_AT_ONCE + 1].tolist()
+            groups = iter(self.groups[group_firsts[0] : group_firsts[-1]].tolist())
+            inputs = slice(firsts[0], firsts[-1])
+            gains = map(of_stop, self.sources[inputs].tolist())  # each is looked up when its stop is reached
+            came = map(operator.add, gains, added[inputs].tolist())
+            counts = np.diff(self.group_firsts[begin : begin + _STOPS_AT_ONCE + 1]).tolist()
+            sizes = np.diff(self.firsts[begin : begin + _STOPS_AT_ONCE + 1]).tolist()
+            for size, count, stays, goes in zip(sizes, counts, stays_of[block], goes_of[block], strict=True):
+                if count == 1:
+                    next(groups)
+                    rel.append(min(islice(came, size)))
+                    continue
+                places = [*islice(groups, count), size]
+                least = [min(islice(came, high - low)) for low, high in pairwise(places)]
+                gain = max(least[stays + goes :])
+                # max(R, min(K, C)), see Dependencies that no row names
+                if goes:
+                    gain = min(gain, least[stays])
+                if stays:
+                    gain = max(gain, least[0])
+                rel.append(gain)
+        return rel[-1]
+
     def _lag_groups(self) -> tuple[list[int], list[int]]:
         """Return how many groups _LAG_STAYS and _LAG_GOES each stop has: 0 or 1."""
         both = np.zeros((2, self.firsts.size - 1), np.int64)
@@ -467,35 +560,121 @@ class _GainPlan:
             of_stop[self.reads.stops[self.reads.groups == group]] = 1
         return both[0].tolist(), both[1].tolist()
 
-    def _added(self, masks: Sequence[Numbers], pauses: I64 | None) -> I64:
-        """Return what each set adds to each input."""
+    def _added(self, mask: Numbers, longest: int | None) -> I64:
+        """Return what a set adds to each input, shape (i,)."""
         edges, reads = self.edges, self.reads
-        begins, (places, chains) = edges.bounds[:-1], self.origins
-        added = np.empty((self.sources.size, len(masks)), np.int64)
-        # P of the nodes, behind that of none. A node's own time is P less its chain's slack and P of the node before.
-        sums = np.zeros(edges.ends.size + 1, np.int64)
-        for k, mask in enumerate(masks):  # fresh memory for each set would cost more than the sums
-            taken, given = sums[1:], np.asarray(mask)
-            np.subtract(edges.ends, edges.starts, out=taken)
-            if given.dtype == np.bool_:
-                free = given.astype(np.bool_, copy=False)
-                taken *= free
-                if pauses is not None:
-                    np.add(taken[1:], pauses[1:], out=taken[1:], where=free[1:] & free[:-1])
-            else:
-                np.clip(given, 0, taken, out=taken)
-            taken += edges.chain_slack
-            np.cumsum(taken, out=taken)
-            begin = np.where(edges.anchored, -sums[begins] - edges.chain_slack[begins], _NEVER)
-            by_launch = self.launch_slack - sums[self.launched]
-            by_launch += taken[self.calls]
-            by_launch[places] += begin[chains]
-            runs = np.minimum.reduceat(by_launch, self.runs) if self.runs.size else by_launch
-            own = -sums[self.heads] - edges.chain_slack[self.heads]
-            of_read = np.where(reads.of_chain, 0, taken[reads.nodes] + np.where(self.heads < 0, 0, own)) + reads.slacks
-            of_input = np.concatenate((np.zeros(1, np.int64), runs, begin))
-            np.add(of_read[self.reads_of], of_input[self.addends], out=added[:, k])
+        begins = edges.bounds[:-1]
+        sums = edges.sums(mask, longest)
+        begin = np.where(edges.anchored, -sums[begins] - edges.chain_slack[begins], _NEVER)
+        runs = self.runs.size
+        of_addend = np.zeros(1 + runs + begin.size, np.int64)
+        of_addend[1 + runs :] = begin
+        self._by_launch(sums, begin, of_addend[1 : 1 + runs])
+        taken = sums[1:]
+        own = -sums[self.heads] - edges.chain_slack[self.heads]
+        of_read = np.where(reads.of_chain, 0, taken[reads.nodes] + np.where(self.heads < 0, 0, own)) + reads.slacks
+        del sums, taken, own
+        added = np.repeat(of_read, self.inputs_of)
+        for low in range(0, added.size, _BLOCK):
+            firsts = self.addend_firsts[low : low + _BLOCK]
+            end = self.addends.size if low + _BLOCK >= added.size else int(self.addend_firsts[low + _BLOCK])
+            addends = of_addend[self.addends[int(firsts[0]) : end]]
+            added[low : low + _BLOCK] += np.minimum.reduceat(addends, firsts - firsts[0])
         return added
+
+    def _by_launch(self, sums: I64, begin: I64, out: I64) -> None:
+        """Write the least that the launches of each run add. begin: what the begin of each chain adds."""
+        edges = self.edges
+        places, chains = self.origins
+        for low in range(0, self.runs.size, _BLOCK):
+            runs = self.runs[low : low + _BLOCK]
+            first = int(runs[0])
+            last = self.launched.size if low + _BLOCK >= self.runs.size else int(self.runs[low + _BLOCK])
+            launched = self.launched[first:last]
+            by_launch = sums[1:][edges.launch[launched]] - sums[launched]
+            by_launch += edges.launch_slack[launched]
+            by_launch -= edges.chain_slack[launched]
+            follow = slice(*np.searchsorted(places, (first, last)).tolist())
+            by_launch[places[follow] - first] += begin[chains[follow]]
+            np.minimum.reduceat(by_launch, runs - first, out=out[low : low + runs.size])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _LastStops:
+    """The last stop up to each node. number: shape (n + 1,), of the last stop on any chain, the last for no node."""
+
+    number: I32
+    firsts: I32
+
+    @classmethod
+    def of(cls, stops: I64, bounds: I64) -> _LastStops:
+        """Return those of these stops, ascending. bounds: where chains begin, and where the last ends."""
+        number = np.zeros(int(bounds[-1]) + 1, np.int32)
+        number[stops] = 1
+        np.cumsum(number, out=number)
+        number -= 1
+        number[-1] = -1
+        return cls(number, np.searchsorted(stops, bounds[:-1]).astype(np.int32))
+
+    def up_to(self, nodes: Rows, chain: Rows) -> I32:
+        """Return the place of the last stop of its chain up to each node, -1 for none. chain: of the nodes."""
+        place = self.number[nodes]
+        place[place < self.firsts[chain]] = -1
+        return place
+
+
+def _merged(source: I32, addend: I64, low: I64, high: I64, source_of_run: I32) -> tuple[I64, I32, Rows, Rows]:
+    """Return the inputs of each read: their number, their sources, their addends, and where those of each begin.
+
+    source, addend: what each read has beside its runs. low, high: its runs.
+    """
+    count = 1 + high - low
+    firsts = np.cumsum(count) - count
+    size = int(count.sum())
+    place = place_type(max(size, int(addend.max(initial=0)) + 1, source_of_run.size + 1))
+    sources, addends = np.empty(size, np.int32), np.empty(size, place)
+    opens = np.ones(size, np.bool_)
+    inputs_of = np.zeros(count.size, np.int64)
+    for begin, end in _blocks(firsts):
+        of_read = firsts[begin:end] - firsts[begin]
+        reads = np.repeat(np.arange(end - begin), count[begin:end])
+        run = np.arange(-1, reads.size - 1)
+        run += (low[begin:end] - of_read)[reads]
+        run[of_read] = 0
+        source_of = source_of_run[run] if source_of_run.size else np.zeros(run.size, np.int32)
+        source_of[of_read] = source[begin:end]
+        run += 1
+        run[of_read] = addend[begin:end]
+        order = _order(reads, source_of)
+        source_of, of_block = source_of[order], slice(int(firsts[begin]), int(firsts[begin]) + run.size)
+        sources[of_block], addends[of_block] = source_of, run[order]
+        other = opens[of_block]
+        other[1:] = (source_of[1:] != source_of[:-1]) | (reads[1:] != reads[:-1])
+        inputs_of[begin:end] = np.add.reduceat(other, of_read, dtype=np.int64)
+    addend_firsts = np.flatnonzero(opens).astype(place)
+    return inputs_of, sources[addend_firsts], addends, addend_firsts
+
+
+def _order(reads: I64, sources: I32) -> I64:
+    """Return the order of a block's rows by read and source: numpy sorts plain numbers faster than places."""
+    bits = (reads.size.bit_length(), int(sources.max()).bit_length(), int(reads[-1]).bit_length())
+    if sum(bits) > 63:
+        return np.lexsort((sources, reads))
+    packed = reads << (bits[0] + bits[1])
+    packed |= sources.astype(np.int64) << bits[0]
+    packed |= np.arange(reads.size)
+    sort(packed)
+    packed &= (1 << bits[0]) - 1
+    return packed
+
+
+def _blocks(firsts: I64) -> Iterator[tuple[int, int]]:
+    """Yield ranges of reads with about a block of inputs each. firsts: the first input of each read."""
+    begin = 0
+    while begin < firsts.size:
+        end = max(begin + 1, int(np.searchsorted(firsts, firsts[begin] + _BLOCK)))
+        yield begin, end
+        begin = end
 
 
 MOST_SPAN = 1 << 58
@@ -525,10 +704,10 @@ class PathGraph:
     """
 
     nodes: PathNodes
-    bind: I64
-    chain_slack: I64
-    launch: I64
-    launch_slack: I64
+    bind: Rows
+    chain_slack: Rows
+    launch: Rows
+    launch_slack: Rows
     join_head: I64
     join_tail: I64
     join_slack: I64
@@ -595,21 +774,17 @@ def connected(nodes: PathNodes, *, main: int) -> PathGraph:
     if int(nodes.ends.max()) - nodes.begin >= MOST_SPAN:
         raise OverflowError("the window is longer than nine years")
 
-    places = np.arange(count)
     # A node begins when the one before it in its lane has ended, unless a launch or a wait ends later: the last of them
-    # binds it.
-    follows = np.zeros(count, np.bool_)
-    follows[1:] = nodes.chain[1:] == nodes.chain[:-1]
-    gap = np.zeros(count, np.int64)
-    gap[1:] = nodes.starts[1:] - nodes.ends[:-1]
-    bind = np.where(follows, places - 1, -1)
-    ready = np.where(follows, nodes.starts - gap, nodes.begin)  # every node ends later than the window begins
-
-    # Clocks that disagree make edges back in time. A path cannot follow these, so they are no edges.
-    launch = nodes.launch
-    launch[~in_order(nodes, launch, places)] = -1
-    by_launch = (launch >= 0) & (nodes.ends[launch] > ready)
-    bind[by_launch], ready[by_launch] = launch[by_launch], nodes.ends[launch[by_launch]]
+    # binds it. Clocks that disagree make edges back in time. A path cannot follow these, so they are no edges.
+    low = nodes.devices_from
+    bind, launch = np.empty(count, place_type(count)), nodes.launch
+    ready = np.empty(count - low, np.int64)
+    for first in range(0, count, _BLOCK):
+        block = slice(first, first + _BLOCK)
+        places = np.arange(first, min(first + _BLOCK, count))
+        launch[block][~in_order(nodes, launch[block], places)] = -1
+        bind[block], ends = _binding(nodes, places, launch[block])
+        ready[max(first - low, 0) : max(first + places.size - low, 0)] = ends[max(low - first, 0) :]
 
     keep = in_order(nodes, nodes.join_tail, nodes.join_head)
     head, tail, which = nodes.join_head[keep], nodes.join_tail[keep], nodes.join_wait[keep]
@@ -617,23 +792,36 @@ def connected(nodes: PathNodes, *, main: int) -> PathGraph:
     order = np.lexsort((tail, nodes.ends[tail], head))
     head, tail, which = head[order], tail[order], which[order]
     final = np.flatnonzero(np.append(head[1:] != head[:-1], True)) if head.size else head
+    at, ended = head[final], nodes.ends[tail[final]]
     # On a host thread the work waited for goes before the call that waits, where both ended together.
-    late = nodes.ends[tail[final]] + (head[final] < nodes.devices_from) > ready[head[final]]
-    bind[head[final[late]]] = tail[final[late]]
-    ready[head[final[late]]] = nodes.ends[tail[final[late]]]
+    late = ended + (at < low) > _binding(nodes, at, launch[at])[1]
+    bind[at[late]] = tail[final[late]]
+    on_device = late & (at >= low)
+    ready[at[on_device] - low] = ended[on_device]
 
     doubts = find(nodes, ready)
-    likely = bind.copy()
-    likely[doubts.heads[doubts.likely]] = doubts.tails[doubts.first[:-1][doubts.likely]]
+    del ready
+    chain_slack, launch_slack = (np.zeros(count, np.int64) for _ in range(2))
+    for first in range(0, count, _BLOCK):
+        block = slice(first, first + _BLOCK)
+        places = np.arange(first, min(first + _BLOCK, count))
+        follows, before = _before(nodes, places)
+        other = follows & (bind[block] != places - 1)
+        chain_slack[block][other] = (nodes.starts[block] - before)[other]
+        other = (launch[block] >= 0) & (bind[block] != launch[block])
+        launch_slack[block][other] = nodes.starts[block][other] - nodes.ends[launch[block][other]]
+    chain_slack, launch_slack = fitting(chain_slack), fitting(launch_slack)
+    join_slack = np.where(bind[head] == tail, 0, nodes.starts[head] - nodes.ends[tail])
+    bind[doubts.heads[doubts.likely]] = doubts.tails[doubts.first[:-1][doubts.likely]]
     return PathGraph(
         nodes,
-        likely,
-        np.where(follows & (bind != places - 1), gap, 0),
+        bind,
+        chain_slack,
         launch,
-        np.where((launch >= 0) & (bind != launch), nodes.starts - nodes.ends[launch], 0),
+        launch_slack,
         head,
         tail,
-        np.where(bind[head] == tail, 0, nodes.starts[head] - nodes.ends[tail]),
+        join_slack,
         which,
         doubts,
         nodes.begin,
@@ -641,6 +829,25 @@ def connected(nodes: PathNodes, *, main: int) -> PathGraph:
         finals,
         sink,
     )
+
+
+def _before(nodes: PathNodes, places: I64) -> tuple[Mask, I64]:
+    """Return whether each of these nodes follows another of its chain, and when that had ended."""
+    before = np.maximum(places - 1, 0)
+    follows: Mask = (nodes.chain[places] == nodes.chain[before]) & (places > 0)
+    # Every node ends later than the window begins.
+    return follows, np.where(follows, nodes.ends[before], nodes.begin)
+
+
+def _binding(nodes: PathNodes, places: I64, launch: Rows) -> tuple[I64, I64]:
+    """Return what of chain and launch each of these nodes waited for last, -1 for neither, and when that had ended."""
+    follows, ready = _before(nodes, places)
+    bind = np.where(follows, places - 1, -1)
+    launched = np.flatnonzero(launch >= 0)
+    ended = nodes.ends[launch[launched]]
+    later = ended > ready[launched]
+    bind[launched[later]], ready[launched[later]] = launch[launched[later]], ended[later]
+    return bind, ready
 
 
 def _last(nodes: PathNodes, main: int) -> I64:
@@ -656,8 +863,11 @@ def walk(graph: PathGraph) -> Path:
     if graph.sink < 0:
         none = np.zeros(0, np.int64)
         return Path(none, none, none, none, none)
-    here = np.arange(count)
-    jump = np.maximum.accumulate(np.where(graph.bind == here - 1, 0, here))
+    jump = np.empty(count, graph.bind.dtype)
+    for low in range(0, count, _BLOCK):
+        here = np.arange(low, min(low + _BLOCK, count))
+        jump[here[0] : here[-1] + 1] = np.where(graph.bind[low : low + _BLOCK] == here - 1, 0, here)
+    np.maximum.accumulate(jump, out=jump)
     # A chain's first node is a jump of its own, also where it is number 0 or bound by nothing.
     at = graph.sink
     blocks: list[tuple[int, int]] = []
@@ -764,6 +974,7 @@ class UpperBounds:
         graph = self._graph
         if graph.sink < 0 or not masks:
             return np.zeros(len(masks), np.int64)
+        masks = [np.asarray(mask) for mask in masks]
         most_pause = (SHORT_PAUSE if longest is None else longest) if pauses else None
         if without:
             # The first node of a chain keeps its wait: there is nothing else that it could begin after.
@@ -775,7 +986,7 @@ class UpperBounds:
         self._path = self._path or walk(graph)
         on_path = self._path.node[self._path.node >= 0]
         length = graph.nodes.ends[on_path] - graph.nodes.starts[on_path]
-        most = max(_taken(np.asarray(mask)[on_path], length) for mask in masks)
+        most = max(_taken(mask[on_path], length) for mask in masks)
         found = self._gains(masks, graph.join_slack <= most, most_pause, (), certain)
         larger = int(found.max())
         if ((graph.join_slack > most) & (graph.join_slack <= larger)).any():
@@ -788,8 +999,7 @@ class UpperBounds:
         """Return how much earlier the last node ends for each set. longest: of the pauses that go, None: none go."""
         plan = self._plan_of(stays, without, certain)
         at_once = max(1, _CELLS // plan.sources.size)
-        between = None if longest is None else _short_pauses(plan.edges, longest)
-        return np.concatenate([plan.gains(masks[i : i + at_once], between) for i in range(0, len(masks), at_once)])
+        return np.concatenate([plan.gains(masks[i : i + at_once], longest) for i in range(0, len(masks), at_once)])
 
     def _plan_of(self, stays: Mask, without: tuple[int, ...], certain: bool) -> _GainPlan:
         if self._plan is not None:
@@ -807,23 +1017,15 @@ class UpperBounds:
         return plan
 
 
-def _short_pauses(edges: _Edges, longest: int) -> I64:
-    """Return the pause before each node, if the node before on its chain is all that it waited for; shape (n,)."""
-    pause = np.zeros(edges.starts.size, np.int64)
-    np.subtract(edges.starts[1:], edges.ends[:-1], out=pause[1:])
-    pause[edges.bounds[:-1]] = 0
-    pause[(pause > longest) | (edges.chain_slack > 0)] = 0
-    return pause
-
-
-def _slack_without(graph: PathGraph, gone: Mask) -> I64:
+def _slack_without(graph: PathGraph, gone: Mask) -> Rows:
     """Return the slack of chain edges without some waits: a thread's pause after the wait is its own, and stays."""
     slack, nodes = graph.chain_slack.copy(), graph.nodes
-    waited = np.full(slack.size, np.iinfo(np.int64).min)
-    np.maximum.at(waited, graph.join_head[gone], nodes.ends[graph.join_tail[gone]])
-    heads = np.unique(graph.join_head[gone])
-    heads = heads[slack[heads] > 0]
-    slack[heads] = np.clip(waited[heads] - nodes.ends[heads - 1], 0, slack[heads])
+    heads, place = np.unique(graph.join_head[gone], return_inverse=True)
+    waited = np.full(heads.size, np.iinfo(np.int64).min)
+    np.maximum.at(waited, place, nodes.ends[graph.join_tail[gone]])
+    held = slack[heads] > 0
+    heads, waited = heads[held], waited[held]
+    slack[heads] = np.clip(waited - nodes.ends[heads - 1], 0, slack[heads])
     return slack
 
 

@@ -24,9 +24,11 @@ __all__ = [
     "check_same_length",
     "compact_codes",
     "distinct",
+    "fitting",
     "group_bounds",
     "narrow",
     "order_by_lane",
+    "place_type",
     "previous_greater",
     "rows_by",
     "run_starts",
@@ -37,6 +39,7 @@ Index: TypeAlias = npt.NDArray[np.intp]
 
 INT64_MAX = (1 << 63) - 1
 _BLOCK = 1 << 15
+_MOST_IN_FOUR_BYTES = (1 << 31) - 1
 
 
 def as_int64(values: Numbers, what: str) -> I64:
@@ -161,6 +164,18 @@ def compact_codes(codes: I64, size: int) -> tuple[I64, I64]:
 def narrow(codes: I64) -> npt.NDArray[np.integer]:
     """Return codes of 0 or more as uint16 where that holds them: numpy sorts those in linear time, and stably."""
     return codes.astype(np.uint16) if codes.size and int(codes.max()) <= np.iinfo(np.uint16).max else codes
+
+
+def place_type(size: int) -> type[np.signedinteger]:
+    """Return the type of numbers that say a place among so many, or -1: four bytes where they hold them."""
+    return np.int32 if size <= _MOST_IN_FOUR_BYTES else np.int64
+
+
+def fitting(values: I64) -> Rows:
+    """Return the same values in four bytes each, where all of them fit."""
+    most = _MOST_IN_FOUR_BYTES
+    fits = not values.size or (int(values.min()) >= -most and int(values.max()) <= most)
+    return values.astype(np.int32) if fits else values
 
 
 def run_starts(keys: Numbers) -> Index:
