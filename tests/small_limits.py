@@ -61,7 +61,11 @@ class Limit(Enum):
     PARQUET_ROWS_PER_GROUP = ("tracekit.writers.parquet.ROWS_PER_GROUP",)
     PARQUET_TOTALS_TEXT = ("tracekit.writers.parquet.MOST_TOTALS_TEXT",)
     PASTED_BLOCK_BYTES = ("tracekit.readers.printed.pasted._BLOCK_BYTES",)
-    PATH_BLOCK = ("tracekit.analysis.critical_path._BLOCK",)
+    PATH_BLOCK = (
+        "tracekit.analysis.critical_path._BLOCK",
+        "tracekit.analysis.path_graph._BLOCK",
+    )
+    PATH_FEW_LANES = ("tracekit.analysis.path_graph._FEW_LANES",)
     PATH_GAIN_CELLS = ("tracekit.analysis.critical_path._CELLS",)
     PATH_GAIN_FEW_SETS = ("tracekit.analysis.critical_path._FEW_SETS",)
     PATH_GAIN_RUNS = ("tracekit.analysis.critical_path._MOST_RUNS",)

@@ -520,6 +520,33 @@ def test_each_instant_of_a_thread_belongs_to_what_began_last_of_all_that_is_open
             assert found.get((lane, t)) == (max(open_)[2] if open_ else None)
 
 
+SPLITS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 40)), max_size=12)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 40), st.integers(1, 6)), max_size=30),
+    SPLITS,
+    st.integers(1, 5),
+    st.sampled_from([1, 10**6, 1 << 57]),
+)
+def test_threads_that_are_cut_in_blocks_are_cut_as_all_at_once(
+    rows: list[tuple[int, int, int]], splits: list[tuple[int, int]], block: int, scale: int
+) -> None:
+    columns = (
+        ints(r[0] for r in rows), ints(r[1] * scale for r in rows), ints((r[1] + r[2]) * scale for r in rows),
+        ints(s[0] for s in splits), ints(s[1] * scale for s in splits),
+    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        small(patch, Limit.PATH_FEW_LANES, 0)
+        at_once = pieces_of(*columns)
+        small(patch, Limit.PATH_FEW_LANES, 64)
+        small(patch, Limit.PATH_BLOCK, block)
+        in_blocks = pieces_of(*columns)
+    for name in ("lanes", "starts", "ends", "rows"):
+        assert getattr(in_blocks, name).tolist() == getattr(at_once, name).tolist()
+
+
 @pytest.mark.parametrize("threads", [2, 64, 65, 90])
 def test_many_threads_are_cut_as_each_alone(threads: int) -> None:
     rng = np.random.default_rng(threads)

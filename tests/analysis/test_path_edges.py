@@ -328,7 +328,10 @@ def key(nodes: PathNodes, at: int) -> tuple[str, int, int]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_nodes_and_their_edges_are_what_rows_works_and_instants_say(seed: int) -> None:
+def test_nodes_and_their_edges_are_what_rows_works_and_instants_say(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    small(monkeypatch, Limit.PATH_BLOCK, 1 + seed % 6)
+    if seed % 2:
+        small(monkeypatch, Limit.PLACES_IN_FOUR_BYTES, 0)
     for case in range(30 * seed, 30 * seed + 30):
         check_nodes(*window(case))
 

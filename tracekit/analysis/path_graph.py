@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from enum import IntEnum
 from heapq import heappop, heappush
@@ -16,13 +16,15 @@ from tracekit.analysis.segments import (
     INT64_MAX,
     as_int64,
     check_same_length,
+    group_bounds,
     narrow,
+    place_type,
     previous_greater,
     rows_by,
     run_starts,
 )
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model.arrow import I64, Codes, Mask, Numbers
+from tracekit.model.arrow import I64, Codes, Mask, Numbers, Rows, sort
 
 __all__ = ["PathDevice", "PathHost", "PathNodes", "PathPart", "Waits", "build_nodes", "in_order", "pieces_of"]
 
@@ -31,6 +33,8 @@ __all__ = ["PathDevice", "PathHost", "PathNodes", "PathPart", "Waits", "build_no
 
 LOWEST = -(1 << 63)
 _FEW_LANES = 64
+_BLOCK = 1 << 16
+"""Rows that are looked at together: what is made of them on the way stays in the cache."""
 
 
 class PathPart(IntEnum):
@@ -68,7 +72,7 @@ class PathHost:
     which a thread may also be waiting (a step, a range of the user's program). processes: of each thread, shape (t,).
     """
 
-    threads: I64
+    threads: Codes
     starts: I64
     ends: I64
     names: Codes
@@ -90,12 +94,12 @@ class PathDevice:
     streams: 0 .. s - 1. launch: row of `PathHost` that launched it, else -1.
     """
 
-    streams: I64
+    streams: Codes
     starts: I64
     ends: I64
     names: Codes
     parts: Codes
-    launch: I64
+    launch: Rows
 
     def check(self, hosts: int) -> None:
         """Raise TypeError or ValueError where the columns do not fit."""
@@ -144,16 +148,17 @@ class PathNodes:
     `PathDevice`. launch: the node that the launch depends on, -1 for none. devices_from: the first node on a device.
     begin: of the window. join_head, join_tail, join_wait: edges of waits; -1 as wait: between two streams. woken_head,
     woken_tail: a thread that was free seems to have waited for another, woken_long: for long. ordered: a call told the
-    stream to wait before this work. unseen: how many waits were not looked at, since there are too many.
+    stream to wait before this work. unseen: how many waits were not looked at, since there are too many. Numbers of
+    nodes, rows and chains are as narrow as they fit.
     """
 
     starts: I64
     ends: I64
     names: Codes
     parts: Codes
-    chain: I64
-    row: I64
-    launch: I64
+    chain: Codes
+    row: Rows
+    launch: Rows
     devices_from: int
     begin: int
     join_head: I64
@@ -166,7 +171,7 @@ class PathNodes:
     unseen: int
 
 
-def in_order(nodes: PathNodes, tail: I64, head: I64) -> Mask:
+def in_order(nodes: PathNodes, tail: Rows, head: I64) -> Mask:
     """Return which edges run forward in time; nodes that touch in one instant compare by (start, end, number)."""
     before: Mask = nodes.ends[tail] < nodes.starts[head]
     touch = np.flatnonzero((tail >= 0) & (nodes.ends[tail] == nodes.starts[head]))
@@ -178,77 +183,103 @@ def in_order(nodes: PathNodes, tail: I64, head: I64) -> Mask:
 
 def _check(**columns: Numbers) -> None:
     for name, column in columns.items():
-        as_int64(column, name)
+        as_int64(column[:0], name)  # the type alone: a copy of each column would be large
     check_same_length(**columns)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Works:
     """Device work of the window in order of lane and start. rows: of `PathDevice`. streams: as given; lanes: disjoint.
 
-    launch: row of `PathHost`, -1 where unknown or where the work began before its call. called: when the call began,
-    the lowest int64 where that is unknown. release: up to when the launch call held it, ns.
+    launch: row of `PathHost`, -1 where unknown or where the work began before its call. place: of each row of
+    `PathDevice`; -1 for rows outside the window. Rows are those of `CutCopies`.
     """
 
-    rows: I64
-    lanes: I64
-    streams: I64
+    host: PathHost
+    rows: Rows
+    lanes: Rows
+    streams: Codes
     starts: I64
     ends: I64
-    launch: I64
-    called: I64
-    release: I64
-    place: I64
-    """Place of each row of `PathDevice`; -1 for rows outside the window."""
+    launch: Rows
+    place: Rows
 
     @classmethod
-    def of(cls, host: PathHost, device: PathDevice, low: int, high: int) -> Works:
+    def of(cls, host: PathHost, copies: CutCopies, low: int, high: int) -> Works:
         """Return the work that runs in the window, or was launched there."""
-        ends = np.maximum(device.starts, device.ends)
-        launch = np.where(_began(host, device), device.launch, -1)
-        known = launch >= 0
-        called = np.where(known, host.starts[launch] if host.starts.size else device.starts, LOWEST)
-        chosen = np.flatnonzero((ends > low) & (np.where(known, called, device.starts) < high))
-        order = chosen[np.lexsort((ends[chosen], device.starts[chosen], device.streams[chosen]))]
-        lanes = _disjoint(device.streams[order], device.starts[order], ends[order])
-        again = np.lexsort((np.arange(order.size), lanes))
-        order, lanes = order[again], lanes[again]
-        starts, launch = device.starts[order], launch[order]
-        call_ends = host.ends[launch] if host.ends.size else starts
-        place = np.full(device.starts.size, -1, np.int64)
-        place[order] = np.arange(order.size)
-        return cls(
-            order,
-            lanes,
-            device.streams[order],
-            np.maximum(starts, low),
-            ends[order],
-            launch,
-            called[order],
-            np.where(launch >= 0, np.minimum(call_ends, starts), starts),
-            place,
-        )
+        device, size = copies.device, copies.size
+        launch = np.full(size, -1, place_type(host.starts.size))
+        inside = np.empty(size, np.bool_)
+        for first in range(0, size, _BLOCK):
+            at = np.arange(first, min(first + _BLOCK, size))
+            block = slice(first, first + at.size)
+            starts, by = copies.starts(at), device.launch[copies.row(at)]
+            called = host.starts[by] if host.starts.size else starts
+            # Work that began before its launch call cannot depend on that call.
+            known = (by >= 0) & (starts >= called) if host.starts.size else np.zeros(starts.size, np.bool_)
+            launch[block][known] = by[known]
+            inside[block] = (copies.ends(at) > low) & (np.where(known, called, starts) < high)
+        rows = np.flatnonzero(inside).astype(place_type(size))
+        del inside
+        streams, starts, ends = device.streams[copies.row(rows)], copies.starts(rows), copies.ends(rows)
+        order = _by_stream(streams, starts, ends)
+        rows, streams, starts, ends = (each[order] for each in (rows, streams, starts, ends))
+        del order
+        lanes = _disjoint(streams, starts, ends)
+        np.maximum(starts, low, out=starts)
+        if lanes.size and bool((lanes[1:] < lanes[:-1]).any()):
+            again = np.argsort(lanes, kind="stable")
+            rows, lanes, streams, starts, ends = (each[again] for each in (rows, lanes, streams, starts, ends))
+        place = np.full(size, -1, rows.dtype)
+        place[rows] = np.arange(rows.size, dtype=rows.dtype)
+        return cls(host, rows, lanes, streams, starts, ends, launch[rows], place)
+
+    def called(self, at: Rows) -> I64:
+        """Return when the call of each of these works began, the lowest int64 where that is unknown."""
+        launch = self.launch[at]
+        called = np.full(launch.size, LOWEST)
+        known = np.flatnonzero(launch >= 0)
+        called[known] = self.host.starts[launch[known]]
+        return called
+
+    def release(self, at: Rows) -> I64:
+        """Return up to when, in the window, the launch calls of these works held them, ns; their launch is known."""
+        return np.minimum(self.host.ends[self.launch[at]], self.starts[at])
+
+    def end(self, at: Rows) -> I64:
+        """Return the ends of these works, the lowest int64 for -1."""
+        ends = np.full(at.size, LOWEST)
+        known = np.flatnonzero(at >= 0)
+        ends[known] = self.ends[at[known]]
+        return ends
 
     def by_stream(self) -> dict[int, I64]:
         """Return the places of each stream's work by start."""
-        return {stream: at[np.argsort(self.starts[at], kind="stable")] for stream, at in rows_by(self.streams)}
+        streams = narrow(self.streams)
+        return {stream: at[np.argsort(self.starts[at], kind="stable")] for stream, at in rows_by(streams)}
 
 
-def _began(host: PathHost, device: PathDevice) -> Mask:
-    """Return which work began no earlier than its launch call; other work cannot depend on that call."""
-    if not host.starts.size:
-        return np.zeros(device.starts.size, np.bool_)
-    known: Mask = (device.launch >= 0) & (device.starts >= host.starts[device.launch])
-    return known
+def _by_stream(streams: Codes, starts: I64, ends: I64) -> I64:
+    """Return the order of rows by (stream, start, end): mostly they are in order of start already."""
+    order = np.argsort(narrow(streams), kind="stable")
+    for first in range(0, order.size, _BLOCK):
+        at = order[first : first + _BLOCK + 1]
+        stream, start = streams[at], starts[at]
+        later = (stream[1:] != stream[:-1]) | (start[1:] > start[:-1])
+        later |= (start[1:] == start[:-1]) & (ends[at[1:]] >= ends[at[:-1]])
+        if not later.all():
+            return np.lexsort((ends, starts, streams))
+    return order
 
 
-def _disjoint(lanes: I64, starts: I64, ends: I64) -> I64:
-    """Return lanes on which nothing overlaps, for rows by (lane, start, end): extra ones where work of one overlaps.
+def _disjoint(streams: Codes, starts: I64, ends: I64) -> Rows:
+    """Return lanes on which nothing overlaps, for rows by (stream, start, end): extra ones where work of one overlaps.
 
     Loops only over the rows that overlap. These are rare, since a stream works in order.
     """
-    out, extra = lanes.copy(), int(lanes.max()) + 1 if lanes.size else 0
-    for first, last in pairwise([*run_starts(lanes).tolist(), lanes.size]):
+    extra = int(streams.max()) + 1 if streams.size else 0
+    out = streams.astype(place_type(extra + streams.size))
+    for first, last in pairwise([*run_starts(streams).tolist(), streams.size]):
         # Where all before has ended, the row is on the lane itself, whatever the rows before were on.
         follows = starts[first + 1 : last] >= np.maximum.accumulate(ends[first : last - 1])
         if follows.all():
@@ -261,7 +292,7 @@ def _disjoint(lanes: I64, starts: I64, ends: I64) -> I64:
                 heappush(free, heappop(busy)[1])
             if not free:
                 heappush(free, len(names))
-                names.append(extra if names else int(lanes[first]))
+                names.append(extra if names else int(streams[first]))
                 extra += len(names) > 1
             track = heappop(free)
             heappush(busy, (end, track))
@@ -274,52 +305,121 @@ def _disjoint(lanes: I64, starts: I64, ends: I64) -> I64:
 class PathPieces:
     """Stretches of host threads, each in one innermost range; by lane and start."""
 
-    lanes: I64
+    lanes: Codes
     starts: I64
     ends: I64
-    rows: I64
+    rows: Rows
 
-    def without(self, stops: Sequence[PathStop], threads: int) -> PathPieces:
-        """Return the pieces that lie in no wait."""
-        edge = np.zeros(self.starts.size + 1, np.int64)
-        bounds = np.searchsorted(self.lanes, np.arange(threads + 1))
+    def leave(self, stops: Sequence[PathStop], threads: int) -> None:
+        """Leave out the pieces that lie in a wait."""
+        edge = np.zeros(self.starts.size + 1, np.int32)
+        bounds = group_bounds(self.lanes, threads)
         for stop in stops:
             np.add.at(edge, search(bounds, self.starts, stop.threads, stop.froms, "left"), 1)
             np.add.at(edge, search(bounds, self.starts, stop.threads, stop.untils, "left"), -1)
-        keep = np.cumsum(edge)[:-1] <= 0
-        return PathPieces(self.lanes[keep], self.starts[keep], self.ends[keep], self.rows[keep])
+        keep = np.cumsum(edge, out=edge)[:-1] <= 0
+        del edge
+        self.lanes = self.lanes[keep]
+        self.starts = self.starts[keep]
+        self.ends = self.ends[keep]
+        self.rows = self.rows[keep]
 
 
-def pieces_of(lanes: I64, starts: I64, ends: I64, split_lanes: I64, split_times: I64) -> PathPieces:
+def pieces_of(lanes: Codes, starts: I64, ends: I64, split_lanes: Codes, split_times: I64) -> PathPieces:
     """Cut threads wherever a range begins or ends and at the splits; rows: the innermost range of each piece.
 
     The innermost range is the open one that began last, so ranges that overlap in part do no harm. Threads are cut one
     by one where they are few: these columns are the largest of a report.
     """
-    threads = np.unique(np.concatenate((lanes, split_lanes)))
-    if not 1 < threads.size <= _FEW_LANES:
+    of_lane = dict(rows_by(narrow(lanes)))
+    if len(of_lane) > _FEW_LANES:
+        del of_lane
         return _pieces_at_once(lanes, starts, ends, split_lanes, split_times)
-    parts = []
-    for lane in threads.tolist():
-        in_lane, split = np.flatnonzero(lanes == lane), split_lanes == lane
-        pieces = _pieces_at_once(lanes[in_lane], starts[in_lane], ends[in_lane], split_lanes[split], split_times[split])
-        pieces.rows = in_lane[pieces.rows]
-        parts.append(pieces)
-    columns = ([getattr(part, name) for part in parts] for name in ("lanes", "starts", "ends", "rows"))
-    return PathPieces(*map(np.concatenate, columns))
+    splits_of_lane = dict(rows_by(narrow(split_lanes)))
+    row, none = place_type(lanes.size), np.zeros(0, np.int64)
+    code, sizes = [0], [0]
+    columns: tuple[list[I64], list[I64], list[Rows]] = ([none], [none], [none.astype(row)])
+    for lane, rows in of_lane.items():
+        splits = np.sort(split_times[splits_of_lane[lane]]) if lane in splits_of_lane else none
+        for pieces in _pieces_of_lane(rows.astype(row), starts[rows], ends[rows], splits):
+            for column, part in zip(columns, pieces, strict=True):
+                column.append(part)
+            code.append(lane)
+            sizes.append(pieces[0].size)
+    # The columns are long: none is there twice for longer than it takes to join it.
+    del lanes, starts, ends, split_lanes, split_times, of_lane, splits_of_lane
+    begins, untils, owners = columns
+    del columns
+    of_piece = np.repeat(np.array(code, np.min_scalar_type(-max(code) - 2)), sizes)
+    found = PathPieces(of_piece, none, none, none)
+    found.starts = np.concatenate(begins)
+    del begins
+    found.ends = np.concatenate(untils)
+    del untils
+    found.rows = np.concatenate(owners)
+    return found
 
 
-def _pieces_at_once(lanes: I64, starts: I64, ends: I64, split_lanes: I64, split_times: I64) -> PathPieces:
+def _pieces_of_lane(rows: Rows, starts: I64, ends: I64, splits: I64) -> Iterator[tuple[I64, I64, Rows]]:
+    """Yield starts, ends and rows of the pieces of one thread. splits: ascending.
+
+    It is cut where no range is open, so that what is sorted stays in the cache.
+    """
+    if bool((starts[1:] < starts[:-1]).any()):
+        order = np.argsort(starts, kind="stable")
+        rows, starts, ends = rows[order], starts[order], ends[order]
+    idle = np.flatnonzero(starts[1:] >= np.maximum.accumulate(ends[:-1])) + 1
+    firsts = np.append(idle, rows.size)[np.searchsorted(idle, np.arange(_BLOCK, rows.size, _BLOCK))]
+    firsts = np.unique(np.concatenate((np.zeros(1, np.int64), firsts)))
+    firsts = firsts[firsts < rows.size]
+    of_block = np.searchsorted(splits, starts[firsts]).tolist()
+    bounds = zip(pairwise([*firsts.tolist(), rows.size]), pairwise([*of_block, splits.size]), strict=True)
+    for (first, last), (low, high) in bounds:
+        begin, end, row = _pieces(starts[first:last], ends[first:last], splits[low:high])
+        yield begin, end, rows[first:last][row]
+
+
+def _pieces(starts: I64, ends: I64, splits: I64) -> tuple[I64, I64, I64]:
+    """Return the starts, ends and innermost ranges of the pieces of a thread."""
+    n = starts.size
+    time = np.concatenate((starts, ends, splits))
+    earliest = int(time.min())
+    if int(time.max()) - earliest >= 1 << 62:
+        found = _pieces_at_once(np.zeros(n, np.int64), starts, ends, np.zeros(splits.size, np.int64), splits)
+        return found.starts, found.ends, found.rows.astype(np.int64)
+    # In order of time, ends and splits before what begins then, and of that the longest first.
+    time -= earliest
+    time <<= 1
+    time[:n] |= 1
+    order = np.argsort(time, kind="stable")
+    time = time[order]
+    opens = (time & 1).astype(np.bool_)
+    same = (time[1:] == time[:-1]) & opens[1:]
+    if same.any():
+        at = np.flatnonzero(np.append(same, False) | np.append(False, same))
+        order[at] = order[at][np.lexsort((-ends[order[at]], time[at]))]
+    time >>= 1
+    time += earliest
+    begins = np.flatnonzero(opens)
+    until = np.full(time.size, LOWEST)
+    until[begins] = ends[order[begins]]
+    owner = previous_greater(until, np.where(opens, INT64_MAX, time), np.zeros(1, np.intp))
+    owner[begins] = begins
+    real = np.flatnonzero((time[1:] > time[:-1]) & (owner[:-1] >= 0))
+    return time[real], time[real + 1], order[owner[real]]
+
+
+def _pieces_at_once(lanes: Codes, starts: I64, ends: I64, split_lanes: Codes, split_times: I64) -> PathPieces:
     n = starts.size
     # No column stays longer than it is needed.
-    lane = narrow(np.concatenate((lanes, lanes, split_lanes)))
+    lane = narrow(np.concatenate((lanes, lanes, split_lanes)).astype(np.int64, copy=False))
     time = np.concatenate((starts, ends, split_times))
     del lanes, starts, split_lanes, split_times
     opens = np.zeros(time.size, np.bool_)
     opens[:n] = True
     longest_first = np.zeros(time.size, np.int64)
     np.negative(ends, out=longest_first[:n])
-    order = np.lexsort((longest_first, opens, time, lane)).astype(np.int32 if time.size < 1 << 31 else np.int64)
+    order = np.lexsort((longest_first, opens, time, lane)).astype(place_type(time.size))
     del longest_first
     until = np.full(time.size, LOWEST)
     until[:n] = ends
@@ -333,13 +433,14 @@ def _pieces_at_once(lanes: I64, starts: I64, ends: I64, split_lanes: I64, split_
     begins = np.flatnonzero(opens)
     owner[begins] = begins
     real = np.flatnonzero((lane[1:] == lane[:-1]) & (time[1:] > time[:-1]) & (owner[:-1] >= 0)) if time.size else order
-    return PathPieces(lane[real].astype(np.int64), time[real], time[real + 1], order[owner[real]].astype(np.int64))
+    row: Rows = order[owner[real]]
+    return PathPieces(lane[real].astype(np.int64), time[real], time[real + 1], row)
 
 
-def search(bounds: I64, values: I64, lanes: I64, times: I64, side: Literal["left", "right"]) -> I64:
+def search(bounds: I64, values: I64, lanes: Codes, times: I64, side: Literal["left", "right"]) -> I64:
     """Return `searchsorted` within each query's lane l; values ascend within it, bounds[l] .. bounds[l + 1]."""
     out = np.zeros(lanes.size, np.int64)
-    order = np.argsort(lanes, kind="stable")
+    order = np.argsort(narrow(lanes), kind="stable")
     for first, last in pairwise([*run_starts(lanes[order]).tolist(), lanes.size]):
         queries = order[first:last]
         lane = int(lanes[queries[0]])
@@ -429,53 +530,71 @@ class ThreadStops:
     long: Mask
 
 
-def cut_copies(host: PathHost, device: PathDevice, waits: Waits) -> tuple[PathDevice, I64]:
-    """Return the device work with copies cut where the call that waited for them returned, and the row of each piece.
+@dataclass(frozen=True, slots=True, eq=False)
+class CutCopies:
+    """The rows of `PathDevice` whose copies are cut, ascending, and the times at which they are.
 
-    The first piece keeps the row's place; pieces behind the end are the rest of their copies.
+    The piece up to the cut keeps the row's number; the rest of copy i is row n + i, if n are the rows of the device.
     """
-    rows = np.arange(device.starts.size)
-    known = waits.works >= 0
-    row, returns = waits.works[known], host.ends[waits.calls[known]]
-    start, end = device.starts[row], device.ends[row]
-    cut = (returns < end) & (returns - start >= LEAST_SHARE * (end - start))
-    row, at = row[cut], returns[cut]
-    if not row.size:
-        return device, rows
-    row, first = np.unique(row, return_index=True)
-    at = at[first]
-    ends = device.ends.copy()
-    ends[row] = at
 
-    def more(column: I64, of_rest: I64) -> I64:
-        return np.concatenate((column, of_rest))
+    device: PathDevice
+    rows: I64
+    times: I64
 
-    cut_device = PathDevice(
-        more(device.streams, device.streams[row]),
-        more(device.starts, at),
-        more(ends, device.ends[row]),
-        more(device.names, device.names[row]),
-        more(device.parts, device.parts[row]),
-        more(device.launch, device.launch[row]),
-    )
-    return cut_device, more(rows, row)
+    @classmethod
+    def of(cls, host: PathHost, device: PathDevice, waits: Waits) -> CutCopies:
+        """Cut copies where the call that waited for them returned."""
+        known = waits.works >= 0
+        row, returns = waits.works[known], host.ends[waits.calls[known]]
+        start, end = device.starts[row], device.ends[row]
+        cut = (returns < end) & (returns - start >= LEAST_SHARE * (end - start))
+        row, first = np.unique(row[cut], return_index=True)
+        return cls(device, row, returns[cut][first])
+
+    @property
+    def size(self) -> int:
+        """Return the number of rows, those of the rests included."""
+        return self.device.starts.size + self.rows.size
+
+    def row(self, at: Rows) -> Rows:
+        """Return the row of `PathDevice` of each of these rows."""
+        size = self.device.starts.size
+        rest = np.flatnonzero(at >= size)
+        if not rest.size:
+            return at
+        row = at.copy()
+        row[rest] = self.rows[at[rest] - size]
+        return row
+
+    def starts(self, at: Rows) -> I64:
+        """Return the starts of these rows."""
+        starts, size = self.device.starts[self.row(at)], self.device.starts.size
+        rest = np.flatnonzero(at >= size)
+        starts[rest] = self.times[at[rest] - size]
+        return starts
+
+    def ends(self, at: Rows) -> I64:
+        """Return the ends of these rows, none before its start."""
+        row = self.row(at)
+        ends: I64 = np.maximum(self.device.starts[row], self.device.ends[row])
+        if self.rows.size:
+            place = np.minimum(np.searchsorted(self.rows, row), self.rows.size - 1)
+            cut = np.flatnonzero(self.rows[place] == at)
+            ends[cut] = self.times[place[cut]]
+        return ends
 
 
-def _issue_times(host: PathHost, device: PathDevice, work: Works, idle: Mask) -> I64:
-    """Return how long the call of each copy takes to issue it, shape of `work`; 0 for work that is no known copy.
+def _issue_times(host: PathHost, work: Works, at: I64, names: Codes, idle: Mask) -> I64:
+    """Return how long the call of each of these copies takes to issue it.
 
-    idle: shape of `work`: the work had nothing to wait for when its call began.
+    names: of the copies. idle: the copy had nothing to wait for when its call began.
     """
-    issue_times = np.zeros(work.rows.size, np.int64)
-    at = np.flatnonzero((work.launch >= 0) & (device.parts[work.rows] == PathPart.COPY))
-    if not at.size:
-        return issue_times
     call = work.launch[at]
     until_copy, until_return = work.starts[at] - host.starts[call], host.ends[call] - host.starts[call]
-    free = idle[at] | (until_return < until_copy)
+    free = idle | (until_return < until_copy)
     takes = np.minimum(until_copy, until_return)
     of_call = host.names[call].astype(np.int64)
-    alike = np.unique(np.column_stack((of_call, device.names[work.rows[at]])), axis=0, return_inverse=True)[1].ravel()
+    alike = np.unique(np.column_stack((of_call, names)), axis=0, return_inverse=True)[1].ravel()
     issue = np.full(at.size, -1, np.int64)
     for classes in (of_call, alike):  # what copies alike comes last, so it counts
         for _, mine in rows_by(classes):
@@ -486,40 +605,65 @@ def _issue_times(host: PathHost, device: PathDevice, work: Works, idle: Mask) ->
         unknown = mine[issue[mine] < 0]
         if unknown.size:
             issue[unknown] = takes[mine].min()
-    issue_times[at] = np.clip(issue, 0, MOST_ISSUE)
-    return issue_times
+    return np.clip(issue, 0, MOST_ISSUE)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _WorkBefore:
+    """What some works may have waited for, as places, -1 for none.
+
+    same: the work before on the lane. other: what ended last before the work began, if it held that work up.
+    """
+
+    same: I64
+    other: I64
+
+    @classmethod
+    def of(cls, work: Works, at: I64) -> _WorkBefore:
+        """Return it for these works."""
+        follows = (at > 0) & (work.lanes[at] == work.lanes[at - 1])
+        by_end = np.argsort(work.ends, kind="stable")
+        latest = np.append(by_end, -1)[np.searchsorted(work.ends[by_end], work.starts[at], "right") - 1]
+        held = (latest >= 0) & (work.starts[at] - work.end(latest) <= HELD) & (work.launch[latest] != work.launch[at])
+        return cls(np.where(follows, at - 1, -1), np.where(held, latest, -1))
 
 
 def _before_copies(
-    host: PathHost, device: PathDevice, work: Works, copies: I64, places: I64, calls: I64, low: int
+    host: PathHost, device: CutCopies, work: Works, copies: I64, places: I64, calls: I64, low: int
 ) -> WorkStops:
     """Return the waits of copying calls for the work before their copy. copies: which of `Waits`; places: the copy."""
-    begun = np.where(work.launch >= 0, work.called, work.starts)
-    follows = np.zeros(work.rows.size, np.bool_)
-    follows[1:] = work.lanes[1:] == work.lanes[:-1]
-    before_same = np.where(follows, np.arange(work.rows.size) - 1, -1)
-    by_end = np.argsort(work.ends, kind="stable")
-    latest = np.append(by_end, -1)[np.searchsorted(work.ends[by_end], work.starts, "right") - 1]
-    ends = np.append(work.ends, LOWEST)
-    held = (latest >= 0) & (work.starts - ends[latest] <= HELD) & (work.launch[latest] != work.launch)
-    other = np.where(held, latest, -1)
-    idle = (ends[before_same] <= begun) & (ends[other] <= begun)
-    issue = _issue_times(host, device, work, idle)
     # A call may copy in pieces: what it waited for came before the first of them.
-    first = np.full(host.starts.size, work.rows.size, np.int64)
-    linked = np.flatnonzero(work.launch >= 0)
+    copies_of = np.zeros(host.starts.size, np.bool_)
+    copies_of[calls] = True
+    linked = np.flatnonzero((work.launch >= 0) & copies_of[work.launch])
     linked = linked[np.argsort(work.starts[linked], kind="stable")[::-1]]
+    first = np.full(host.starts.size, -1, place_type(work.rows.size))
     first[work.launch[linked]] = linked
-    piece = np.where(first[calls] < work.rows.size, first[calls], places)
-    froms = np.maximum(host.starts[calls] + issue[piece], low)
-    before = np.where(ends[before_same[piece]] > froms, before_same[piece], other[piece])
-    waited = (ends[before] > froms + TOLERANCE) & (ends[before] <= work.starts[piece])
-    before, calls = before[waited], calls[waited]
-    return WorkStops(host.threads[calls], froms[waited], ends[before], before, copies[waited])
+    piece = np.where(first[calls] >= 0, first[calls], places)
+    del first, linked, copies_of
+
+    known = np.flatnonzero((work.launch >= 0) & (device.device.parts[device.row(work.rows)] == PathPart.COPY))
+    at, of_both = np.unique(np.concatenate((known, piece)), return_inverse=True)
+    before = _WorkBefore.of(work, at)
+    begun = np.where(work.launch[at] >= 0, work.called(at), work.starts[at])
+    idle = (work.end(before.same) <= begun) & (work.end(before.other) <= begun)
+    issue = np.zeros(at.size, np.int64)  # of work that is no known copy
+    if known.size:
+        issue[of_both[: known.size]] = _issue_times(
+            host, work, known, device.device.names[device.row(work.rows[known])], idle[of_both[: known.size]]
+        )
+    of_piece = of_both[known.size :]
+    froms = np.maximum(host.starts[calls] + issue[of_piece], low)
+    same, other = before.same[of_piece], before.other[of_piece]
+    waited_for = np.where(work.end(same) > froms, same, other)
+    until = work.end(waited_for)
+    waited = (until > froms + TOLERANCE) & (until <= work.starts[piece])
+    calls = calls[waited]
+    return WorkStops(host.threads[calls], froms[waited], until[waited], waited_for[waited], copies[waited])
 
 
 def for_devices(
-    host: PathHost, device: PathDevice, work: Works, waits: Waits, low: int, high: int
+    host: PathHost, device: CutCopies, work: Works, waits: Waits, low: int, high: int
 ) -> tuple[list[WorkStops], int]:
     """Return the waits of calls, one for each stream that a call waits for, and how many calls were not looked at."""
     stops_of_calls = []
@@ -527,13 +671,18 @@ def for_devices(
     copies = copies[work.place[waits.works[copies]] >= 0]
     place = work.place[waits.works[copies]]
     call = waits.calls[copies]
-    waited = (work.ends[place] <= host.ends[call]) & (work.release[place] > low)
-    copies, place, call = copies[waited], place[waited], call[waited]
-    stops_of_calls.append(WorkStops(host.threads[call], work.release[place], work.ends[place], place, copies))
+    known = work.launch[place] >= 0
+    held = work.starts[place].copy()
+    held[known] = work.release(place[known])
+    waited = (work.ends[place] <= host.ends[call]) & (held > low)
+    copies, place, call, held = copies[waited], place[waited], call[waited], held[waited]
+    stops_of_calls.append(WorkStops(host.threads[call], held, work.ends[place], place, copies))
     if copies.size:
         stops_of_calls.append(_before_copies(host, device, work, copies, place, call, low))
 
     calls = np.flatnonzero((waits.works < 0) & (host.ends[waits.calls] > low) & (host.starts[waits.calls] < high))
+    if not calls.size:
+        return [stops for stops in stops_of_calls if stops.threads.size], 0
     row = waits.calls[calls]
     begins, returns = host.starts[row], host.ends[row]
     best, best_end = np.zeros(calls.size, np.int64), begins.copy()
@@ -546,7 +695,7 @@ def for_devices(
     of_one = dict(rows_by(wants))
     for stream, on_stream in streams.items():
         asked = np.union1d(looked, of_one[stream]) if stream in of_one else looked
-        last = np.searchsorted(np.maximum.accumulate(work.called[on_stream]), waits.before[calls[asked]], "left") - 1
+        last = np.searchsorted(np.maximum.accumulate(work.called(on_stream)), waits.before[calls[asked]], "left") - 1
         # The last of these whose launch is known must have ended; what has no known launch may have come later.
         sure_of = np.maximum.accumulate(np.where(work.launch[on_stream] >= 0, np.arange(on_stream.size), -1))
         surely = np.append(sure_of, -1)[last]  # -1 is the last place: nothing was launched before
@@ -576,19 +725,21 @@ def told_to_wait(host: PathHost, work: Works, waits: Waits) -> Mask:
     # A call does not name its stream in most traces: it is that of the next work that its thread launches.
     unknown = stream == Waits.ANY
     launched = np.flatnonzero(work.launch >= 0)
-    launched = launched[np.argsort(work.called[launched], kind="stable")]
+    called = work.called(launched)
+    order = np.argsort(called, kind="stable")
+    launched, called = launched[order], called[order]
     unknown = np.flatnonzero(unknown)
     by_thread = dict(rows_by(host.threads[work.launch[launched]]))
     for thread, places in rows_by(host.threads[waits.orders[unknown]]):
-        ours, on_thread = unknown[places], launched[by_thread.get(thread, unknown[:0])]
-        following = np.searchsorted(work.called[on_thread], at[ours], "left")
-        stream[ours] = np.append(work.streams[on_thread], Waits.ANY)[following]
+        ours, on_thread = unknown[places], by_thread.get(thread, unknown[:0])
+        following = np.searchsorted(called[on_thread], at[ours], "left")
+        stream[ours] = np.append(work.streams[launched[on_thread]], Waits.ANY)[following]
     streams = work.by_stream()
     for number, orders in rows_by(stream):
         if number not in streams:
             continue
         on_thread = streams[number]
-        first = np.searchsorted(np.maximum.accumulate(work.called[on_thread]), at[orders], "left")
+        first = np.searchsorted(np.maximum.accumulate(work.called(on_thread)), at[orders], "left")
         told[on_thread[first[first < on_thread.size]]] = True
     return told
 
@@ -596,11 +747,13 @@ def told_to_wait(host: PathHost, work: Works, waits: Waits) -> Mask:
 def streams_for_streams(work: Works, waits: Waits) -> tuple[I64, I64]:
     """Return for each wait of a stream the work that waited and the work that it waited for, as places."""
     heads, tails = np.full(waits.stream_heads.size, -1, np.int64), np.full(waits.stream_heads.size, -1, np.int64)
+    if not heads.size:
+        return heads, tails
     of_head, of_tail, none = dict(rows_by(waits.stream_heads)), dict(rows_by(waits.stream_tails)), heads[:0]
     for stream, on_stream in work.by_stream().items():
         if stream not in of_head and stream not in of_tail:
             continue
-        called = np.maximum.accumulate(work.called[on_stream])
+        called = np.maximum.accumulate(work.called(on_stream))
         ours = of_head.get(stream, none)
         at = np.searchsorted(called, waits.stream_after[ours], "left")
         heads[ours[at < on_stream.size]] = on_stream[at[at < on_stream.size]]
@@ -611,25 +764,23 @@ def streams_for_streams(work: Works, waits: Waits) -> tuple[I64, I64]:
     return heads[known], tails[known]
 
 
-def between_threads(
-    host: PathHost, timed: I64, first: I64, last: I64, low: int, main: int
-) -> tuple[list[ThreadStops], int]:
+def between_threads(host: PathHost, timed: Rows, low: int, high: int, main: int) -> tuple[list[ThreadStops], int]:
     """Return the waits of threads for other threads of their process, as far as the schedule tells.
 
     The number is that of the pauses that were not looked at.
     """
-    seen = [_SeenWaits.of(thread, timed[at], host, first, last) for thread, at in rows_by(host.threads[timed])]
-    if len(seen) < 2:
+    of_thread = list(rows_by(narrow(host.threads[timed])))
+    if len(of_thread) < 2:
         return [], 0
-    pauses = [_pauses(each.runs, low) for each in seen]
+    seen = [_SeenWaits.of(thread, timed[at], host, low, high) for thread, at in of_thread]
+    del of_thread
+    pauses = [_pauses((each.runs.begins, each.runs.ends), low) for each in seen]
     sizes = [froms.size for froms, _, _ in pauses]
     froms, untils = (np.concatenate([each[i] for each in pauses]) for i in (0, 1))
     length = untils - froms
     long = length >= np.repeat(np.array([usual for _, _, usual in pauses], np.int64), sizes)
     thread = np.repeat(np.array([each.thread for each in seen], np.int64), sizes)
-    within = [
-        _covered(each.cover, stop) - _covered(each.cover, go) for each, (go, stop, _) in zip(seen, pauses, strict=True)
-    ]
+    within = [each.cover.between(go, stop) for each, (go, stop, _) in zip(seen, pauses, strict=True)]
     bare = 2 * np.concatenate(within) < length
     best, best_end = np.zeros(froms.size, np.int64), froms.copy()
     process = host.processes[np.array([each.thread for each in seen], np.int64)]
@@ -660,20 +811,49 @@ class _SeenWaits:
     """A thread in the window. runs: its work, merged; cover: all its ranges, merged; edges: of all, ascending."""
 
     thread: int
-    runs: Ranges
-    cover: Ranges
+    runs: _Covered
+    cover: _Covered
     edges: I64
 
     @staticmethod
-    def of(thread: int, ranges: I64, host: PathHost, first: I64, last: I64) -> _SeenWaits:
+    def of(thread: int, ranges: Rows, host: PathHost, low: int, high: int) -> _SeenWaits:
         """ranges: the thread's ranges."""
-        active = ranges[host.active[ranges]]
-        return _SeenWaits(
-            thread,
-            merge(first[active], last[active]),
-            merge(first[ranges], last[ranges]),
-            np.sort(np.concatenate((first[ranges], last[ranges]))),
-        )
+        first, last = np.clip(host.starts[ranges], low, high), np.clip(host.ends[ranges], low, high)
+        active = host.active[ranges]
+        cover = _Covered.of(merge(first, last))
+        runs = cover if active.all() else _Covered.of(merge(first[active], last[active]))
+        edges = np.concatenate((first, last))
+        sort(edges)
+        return _SeenWaits(thread, runs, cover, edges)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Covered:
+    """Merged ranges, and the ns that lie in those before each one."""
+
+    begins: I64
+    ends: I64
+    sums: I64
+
+    @staticmethod
+    def of(ranges: Ranges) -> _Covered:
+        begins, ends = ranges
+        return _Covered(begins, ends, np.append(0, np.cumsum(ends - begins)))
+
+    def between(self, froms: I64, untils: I64) -> I64:
+        """Return how many ns of the ranges lie between two times each."""
+        return self._before(untils) - self._before(froms)
+
+    def _before(self, at: I64) -> I64:
+        if not self.begins.size:
+            return np.zeros(at.size, np.int64)
+        which = np.searchsorted(self.begins, at, "right")
+        near = np.maximum(which - 1, 0)
+        begins = self.begins[near]
+        covered: I64 = np.minimum(at - begins, self.ends[near] - begins)
+        covered += self.sums[near]
+        covered[which == 0] = 0
+        return covered
 
 
 def _longest(lengths: I64, most: int) -> Mask:
@@ -690,15 +870,15 @@ def _woke(other: _SeenWaits, froms: I64, untils: I64, bare: Mask, main: Mask) ->
 
     bare: pauses in which the thread that pauses is in no range. main: pauses of the main thread.
     """
-    begins, ends = other.runs
+    begins, ends = other.runs.begins, other.runs.ends
     at = np.searchsorted(ends, untils, "right") - 1
     ended = np.append(ends, np.iinfo(np.int64).min)[at]
     silent = np.append(begins, np.iinfo(np.int64).max)[at + 1] >= untils
-    busy = _covered(other.runs, untils) - _covered(other.runs, froms)
+    busy = other.runs.between(froms, untils)
     soon = untils - ended <= SOON
     works = busy >= LEAST_SHARE * (untils - froms)
     # Of a thread in no range, whoever lived meanwhile and did anything may have woken it, and may have gone on.
-    alive = _covered(other.cover, untils) - _covered(other.cover, froms)
+    alive = busy if other.cover is other.runs else other.cover.between(froms, untils)
     moved = np.searchsorted(other.edges, untils, "left") > np.searchsorted(other.edges, froms, "right")
     lived = bare & (works | (moved & (alive >= LEAST_SHARE * (untils - froms))))
     known = silent & (soon | works | lived) & (ended > froms)
@@ -719,18 +899,6 @@ def _pauses(runs: Ranges, low: int) -> tuple[I64, I64, int]:
     return froms[free], begins[free], limit
 
 
-def _covered(ranges: Ranges, at: I64) -> I64:
-    """Return how many ns of merged ranges lie before each time."""
-    first, last = ranges
-    if not first.size:
-        return np.zeros(at.size, np.int64)
-    sums = np.append(0, np.cumsum(last - first))
-    which = np.searchsorted(first, at, "right")
-    near = np.maximum(which - 1, 0)
-    covered: I64 = np.where(which > 0, sums[near] + np.minimum(at - first[near], (last - first)[near]), 0)
-    return covered
-
-
 PAUSE = 20_000
 """ns: work that begins later than this after the work before it on its stream was held up by something else."""
 
@@ -741,56 +909,61 @@ def build_nodes(
     """Return the nodes of a window, and the edges of waits between them; arguments as in `critical_path.build`."""
     host.check()
     device.check(host.threads.size)
-    device, row = cut_copies(host, device, waits)
+    cut_copies = CutCopies.of(host, device, waits)
     low, high = _window(host, device, main, begin, end)
-    work = Works.of(host, device, low, high)
-    first, last = np.clip(host.starts, low, high), np.clip(host.ends, low, high)
-    timed = np.flatnonzero(last > first)
-    stops, unseen = for_devices(host, device, work, waits, low, high)
-    woken, unseen_pauses = between_threads(host, timed, first, last, low, main)
+    work = Works.of(host, cut_copies, low, high)
+    timed = _in_window(host, low, high)
+    stops, unseen = for_devices(host, cut_copies, work, waits, low, high)
+    woken, unseen_pauses = between_threads(host, timed, low, high, main)
     lone = _lone(work)
 
     # An edge joins whole nodes, so threads are cut wherever a launch, a wait or the end of one may begin or end an
     # edge.
-    splits = [(host.threads[work.launch[work.launch >= 0]], work.release[work.launch >= 0])]
-    splits.append((np.full(lone.size, main), work.starts[lone]))
+    hangs = np.flatnonzero(work.launch >= 0).astype(work.rows.dtype)
+    threads_of, release = host.threads[work.launch[hangs]], work.release(hangs)
+    splits = [(threads_of, release), (np.full(lone.size, main), work.starts[lone])]
     splits += [(stop.threads, at) for stop in stops for at in (stop.froms, stop.untils)]
     splits += [(threads, stop.untils) for stop in woken for threads in (stop.threads, stop.others)]
-    lanes, times = (np.concatenate([each[i] for each in splits]) for i in (0, 1))
-    del first, last
-    pieces = pieces_of(
+    threads = max(int(host.processes.size), 1)
+    code = np.min_scalar_type(-max(threads, main) - 1)
+    lanes = np.concatenate([lanes.astype(code) for lanes, _ in splits])
+    times = np.concatenate([times for _, times in splits])
+    del splits
+    free = pieces_of(
         host.threads[timed],
         np.clip(host.starts[timed], low, high),
         np.clip(host.ends[timed], low, high),
         lanes,
         times,
     )
-    pieces.rows = timed[pieces.rows]
-    threads = max(int(host.processes.size), 1)
-    free = pieces.without(stops, threads)
-    del pieces, splits, lanes, times
+    free.rows = timed[free.rows]
+    del lanes, times, timed
+    free.leave(stops, threads)
 
     count = free.starts.size
-    bounds = np.searchsorted(free.lanes, np.arange(threads + 1))
-    launch = np.full(work.rows.size, -1, np.int64)
+    size = count + work.rows.size
+    bounds = group_bounds(free.lanes, threads)
+    launch = np.full(size, -1, place_type(size))
     # Work that began before the window depends on nothing: no piece ends by then.
-    hangs = np.flatnonzero(work.launch >= 0)
     # A launch hangs from the last piece of its thread that ended by the time at which the call let the work go.
-    found = search(bounds, free.ends, host.threads[work.launch[hangs]], work.release[hangs], "right") - 1
-    real = found >= bounds[host.threads[work.launch[hangs]]]
-    launch[hangs[real]] = found[real]
+    found = search(bounds, free.ends, threads_of, release, "right") - 1
+    real = found >= bounds[threads_of]
+    launch[count:][hangs[real]] = found[real]
+    del hangs, threads_of, release
     # Work without a launch call hangs from the main thread: something launched it by the time it began (see _lone).
     if main < threads:
         found = search(bounds, free.ends, np.full(lone.size, main), work.starts[lone], "right") - 1
-        launch[lone] = np.where(found >= bounds[main], found, -1)
+        launch[count:][lone] = np.where(found >= bounds[main], found, -1)
+    del found, real
 
     heads, tails, numbers = [], [], []
     for stop in stops:
         head = search(bounds, free.starts, stop.threads, stop.untils, "left")
-        known = head < bounds[stop.threads + 1]
+        known = head < bounds[1:][stop.threads]
         heads.append(head[known])
         tails.append(count + stop.works[known])
         numbers.append(stop.numbers[known])
+    del stops
     stream_heads, stream_tails = streams_for_streams(work, waits)
     # The nodes of devices are numbered behind those of the host.
     heads.append(count + stream_heads)
@@ -800,18 +973,32 @@ def build_nodes(
     for pause in woken:
         head = search(bounds, free.starts, pause.threads, pause.untils, "left")
         tail = search(bounds, free.ends, pause.others, pause.untils, "right") - 1
-        known = (head < bounds[pause.threads + 1]) & (tail >= bounds[pause.others])
+        known = (head < bounds[1:][pause.threads]) & (tail >= bounds[pause.others])
         woken_heads.append(head[known])
         woken_tails.append(tail[known])
         long.append(pause.long[known])
+    ordered = np.zeros(size, np.bool_)
+    ordered[count:] = told_to_wait(host, work, waits)
+    # Each column goes as soon as it is in the nodes: the largest graphs are larger than all else.
+    none = np.zeros(0, np.int64)
+    starts, free.starts, work.starts = np.concatenate((free.starts, work.starts)), none, none
+    ends, free.ends, work.ends = np.concatenate((free.ends, work.ends)), none, none
+    chain = np.empty(size, np.min_scalar_type(-threads - int(work.lanes.max(initial=0)) - 1))
+    chain[:count], chain[count:] = free.lanes, work.lanes
+    chain[count:] += chain.dtype.type(threads)
+    free.lanes = work.lanes = work.streams = work.launch = work.place = none
+    rows = cut_copies.row(work.rows)
+    names = np.concatenate((host.names[free.rows], device.names[rows]))
+    parts = np.concatenate((host.parts[free.rows], device.parts[rows]))
+    row = np.concatenate((free.rows, rows))
     return PathNodes(
-        np.concatenate((free.starts, work.starts)),
-        np.concatenate((free.ends, work.ends)),
-        np.concatenate((host.names[free.rows], device.names[work.rows])),
-        np.concatenate((host.parts[free.rows], device.parts[work.rows])),
-        np.concatenate((free.lanes, threads + work.lanes)),
-        np.concatenate((free.rows, row[work.rows])),
-        np.concatenate((np.full(count, -1, np.int64), launch)),
+        starts,
+        ends,
+        names,
+        parts,
+        chain,
+        row,
+        launch,
         count,
         low,
         np.concatenate(heads),
@@ -820,17 +1007,26 @@ def build_nodes(
         np.concatenate(woken_heads),
         np.concatenate(woken_tails),
         np.concatenate(long),
-        np.concatenate((np.zeros(count, np.bool_), told_to_wait(host, work, waits))),
+        ordered,
         unseen + unseen_pauses,
     )
 
 
+def _in_window(host: PathHost, low: int, high: int) -> Rows:
+    """Return the rows that take some time of the window."""
+    inside = np.empty(host.starts.size, np.bool_)
+    for first in range(0, inside.size, _BLOCK):
+        block = slice(first, first + _BLOCK)
+        inside[block] = np.clip(host.ends[block], low, high) > np.clip(host.starts[block], low, high)
+    return np.flatnonzero(inside).astype(place_type(inside.size))
+
+
 def _window(host: PathHost, device: PathDevice, main: int, begin: int | None, end: int | None) -> tuple[int, int]:
     on_main = host.threads == main
-    starts = np.concatenate((host.starts[on_main] if on_main.any() else host.starts, device.starts))
-    ends = np.concatenate((host.ends, device.ends))
-    low = begin if begin is not None else int(starts.min()) if starts.size else 0
-    high = end if end is not None else int(ends.max()) if ends.size else low
+    starts = [host.starts[on_main] if on_main.any() else host.starts, device.starts]
+    low = begin if begin is not None else min((int(each.min()) for each in starts if each.size), default=0)
+    ends = [int(each.max()) for each in (host.ends, device.ends) if each.size]
+    high = end if end is not None else max(ends, default=low)
     return low, max(low, high)
 
 
@@ -839,7 +1035,9 @@ def _lone(work: Works) -> I64:
 
     Something launched it, at the latest when it began. That time is taken, so a faster host makes this work earlier.
     """
-    follows = np.flatnonzero(work.lanes[1:] == work.lanes[:-1]) + 1
-    at_once = np.zeros(work.starts.size, np.bool_)
-    at_once[follows] = work.starts[follows] - work.ends[follows - 1] <= PAUSE
-    return np.flatnonzero((work.launch < 0) & ~at_once)
+    at = np.flatnonzero(work.launch < 0)
+    before = np.maximum(at - 1, 0)
+    follows = (at > 0) & (work.lanes[at] == work.lanes[before])
+    held: Mask = work.starts[at] - work.ends[before] > PAUSE
+    lone: I64 = at[held | ~follows]
+    return lone

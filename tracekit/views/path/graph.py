@@ -23,6 +23,7 @@ import numpy as np
 from tracekit.analysis.critical_path import Path, PathGraph, connected, upper_bound, walk
 from tracekit.analysis.links import link
 from tracekit.analysis.path_graph import PathDevice, PathHost, PathPart, Waits, build_nodes
+from tracekit.analysis.segments import compact_codes, place_type
 from tracekit.index import grouping
 from tracekit.index import owners as _owners
 from tracekit.index import steps as _steps
@@ -30,7 +31,7 @@ from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import args, arrow
-from tracekit.model.arrow import I32, I64, Chunked, Mask
+from tracekit.model.arrow import I32, I64, Chunked, Mask, Rows
 from tracekit.model.patterns import rows_found
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, USER_RANGES, Kind
 
@@ -257,8 +258,8 @@ class OwnGraph:
     owner: int
     graph: PathGraph
     names: list[str]
-    rows: I64
-    waits: I64
+    rows: Rows
+    waits: Rows
     steps: bool
     device: int
     unlinked: int
@@ -338,15 +339,18 @@ def _rows(index: TraceIndex) -> PathRows:
 
 
 def _graph(rows: PathRows, owner: int, of_owner: Mask, window: tuple[int, int] | None) -> OwnGraph:
-    host = np.flatnonzero(of_owner & (rows.active | rows.ranges))
-    device = np.flatnonzero(of_owner & rows.device)
+    place = place_type(of_owner.size)
+    host: Rows = np.flatnonzero(of_owner & (rows.active | rows.ranges)).astype(place)
+    device: Rows = np.flatnonzero(of_owner & rows.device).astype(place)
     pids, tids = (rows.index.key(column, host) for column in ("pid", "tid"))
     width = len(tids.labels)
-    lanes, threads = np.unique(pids.codes * width + tids.codes, return_inverse=True)
+    lanes, threads = compact_codes(pids.codes * width + tids.codes, len(pids.labels) * width)
+    threads = threads.astype(np.min_scalar_type(-lanes.size - 1))
     del pids, tids
     calls = np.flatnonzero(rows.calls[host])
     linked = linked_rows(rows, host[calls], device)
-    launch = np.where(linked >= 0, calls[linked] if calls.size else -1, -1)
+    launch = np.where(linked >= 0, calls[linked] if calls.size else -1, -1).astype(place)
+    del calls, linked
     launches = np.zeros(host.size, np.bool_)
     launches[launch[launch >= 0]] = True
 
@@ -355,7 +359,7 @@ def _graph(rows: PathRows, owner: int, of_owner: Mask, window: tuple[int, int] |
     parts[launches] = int(PathPart.LAUNCH)
     parts[waiting.whole | waiting.one] = int(PathPart.SYNC)
     on_host = PathHost(
-        threads.astype(np.int64, copy=False),
+        threads,
         rows.start[host],
         rows.end(host),
         rows.name[host],
@@ -364,13 +368,13 @@ def _graph(rows: PathRows, owner: int, of_owner: Mask, window: tuple[int, int] |
         lanes // width,
     )
     streams = _streams(rows, device)
-    kernel = np.isin(device, np.flatnonzero(rows.index.kind_mask({Kind.MEMCPY, Kind.MEMSET})))
+    copies = rows.index.kind_mask({Kind.MEMCPY, Kind.MEMSET})[device]
     on_device = PathDevice(
-        streams.codes,
+        streams.codes.astype(np.min_scalar_type(-streams.count - 1)),
         rows.start[device],
         rows.end(device),
         rows.name[device],
-        np.where(kernel, np.int8(PathPart.COPY), np.int8(PathPart.KERNEL)),
+        np.where(copies, np.int8(PathPart.COPY), np.int8(PathPart.KERNEL)),
         launch,
     )
     waits = find(rows, np.flatnonzero(of_owner & rows.sync), host, on_host, on_device, waiting, streams)
@@ -379,11 +383,11 @@ def _graph(rows: PathRows, owner: int, of_owner: Mask, window: tuple[int, int] |
     begin, end = window or (None, None)
     nodes = build_nodes(on_host, on_device, waits, main=main, begin=begin, end=end)
     # The graph is the largest of all joins: what built its nodes goes before they are connected.
-    del on_host, on_device, streams, waiting, launches, parts, lanes, threads, of_owner
+    del on_host, on_device, streams, waiting, launches, parts, lanes, threads, of_owner, copies
     arrow.release_memory()
     graph = connected(nodes, main=main)
     drawn = nodes.row[nodes.devices_from :].copy()
-    node_rows = nodes.row  # the places in `host` and `device` are not needed again
+    node_rows = nodes.row.astype(place, copy=False)  # the places in `host` and `device` are not needed again
     node_rows[: nodes.devices_from] = host[nodes.row[: nodes.devices_from]]
     node_rows[nodes.devices_from :] = device[drawn]
     return OwnGraph(
