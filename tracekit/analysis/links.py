@@ -7,14 +7,18 @@ may cause many device rows (a graph launch); a device row has one launch or none
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
-import numpy.typing as npt
 
-from tracekit.analysis.segments import as_int64
+from tracekit.analysis.segments import as_int64, place_type
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model.arrow import I64, Mask, Numbers
+from tracekit.model.arrow import I64, Mask, Numbers, Rows
 
-__all__ = ["Links", "link", "one_key"]
+__all__ = ["Links", "link", "link_columns", "one_key"]
+
+_DENSE = 4
+"""Keys that count so many numbers for each row, or fewer, are looked up in a table of all of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,40 +55,65 @@ def link(
     """
     if launch_keys.ndim != 2 or device_keys.ndim != 2 or launch_keys.shape[1] != device_keys.shape[1]:
         raise ValueError(f"keys of shape (n, k) and (m, k) are needed: {launch_keys.shape} and {device_keys.shape}")
-    n = launch_keys.shape[0]
+    n, m = launch_keys.shape[0], device_keys.shape[0]
     launches = _known_rows(launch_known, n, "launch_known")
-    devices = _known_rows(device_known, device_keys.shape[0], "device_known")
-    columns = zip(launch_keys.T, device_keys.T, strict=True)
-    key = one_key(
-        [
-            np.concatenate(
-                (
-                    as_int64(a, "launch_keys") if launch_known is None else as_int64(a, "launch_keys")[launches],
-                    as_int64(b, "device_keys") if device_known is None else as_int64(b, "device_keys")[devices],
-                )
-            )
-            for a, b in columns
-        ],
-        launches.size + devices.size,
+    devices = _known_rows(device_known, m, "device_known")
+    columns = (
+        (
+            as_int64(a, "launch_keys") if launch_known is None else as_int64(a, "launch_keys")[launches],
+            as_int64(b, "device_keys") if device_known is None else as_int64(b, "device_keys")[devices],
+        )
+        for a, b in zip(launch_keys.T, device_keys.T, strict=True)
     )
+    return _linked(columns, launches, devices, n, m)
+
+
+def link_columns(columns: Iterable[Numbers], launches: Rows, devices: Rows, *, known: Mask | None = None) -> Links:
+    """Return what `link` does, for launches and device work that are rows of the same columns.
+
+    columns: of the key, each of shape (r,). launches, devices: rows, shapes (n,) and (m,). known: shape (r,); false
+    where a key is not known. One column at a time is taken apart: rows are many.
+    """
+    own, of_work = (_known_rows(None if known is None else known[rows], rows.size, "") for rows in (launches, devices))
+    pairs = ((column[launches[own]], column[devices[of_work]]) for column in columns)
+    return _linked(pairs, own, of_work, launches.size, devices.size)
+
+
+def _linked(columns: Iterable[tuple[Numbers, Numbers]], launches: Rows, devices: Rows, n: int, m: int) -> Links:
+    """columns: of the keys of these launches and devices, the rows of n and m that are known."""
+    key = one_key(map(_both, columns), launches.size + devices.size)
     launch_key, device_key = key[: launches.size], key[launches.size :]
-
-    order = np.argsort(launch_key, kind="stable")
-    ordered = launch_key[order]
-    first = np.ones(ordered.size, np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
-    ordered, order = ordered[first], order[first]
-
-    launch = np.full(device_keys.shape[0], -1, np.int64)
-    at = np.searchsorted(ordered, device_key)
-    matches = at < ordered.size
-    matches[matches] = ordered[at[matches]] == device_key[matches]
-    launch[devices[matches]] = launches[order[at[matches]]]
+    launch = np.full(m, -1, np.int64)
+    most = int(key.max(initial=0))
+    if most <= _DENSE * key.size:
+        first = np.full(most + 1, -1, place_type(launches.size))
+        # Of several launches the first counts: it is written last.
+        first[launch_key[::-1]] = np.arange(launches.size - 1, -1, -1, dtype=first.dtype)
+        distinct = int(np.count_nonzero(first >= 0))
+        found = first[device_key]
+        matches = found >= 0
+        launch[devices[matches]] = launches[found[matches]]
+    else:
+        order = np.argsort(launch_key, kind="stable")
+        ordered = launch_key[order]
+        is_first = np.ones(ordered.size, np.bool_)
+        np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+        ordered, order = ordered[is_first], order[is_first]
+        distinct = ordered.size
+        at = np.searchsorted(ordered, device_key)
+        matches = at < ordered.size
+        matches[matches] = ordered[at[matches]] == device_key[matches]
+        launch[devices[matches]] = launches[order[at[matches]]]
     work = np.bincount(launch[launch >= 0], minlength=n).astype(np.int64, copy=False)
-    return Links(launch, work, int(launches.size - ordered.size), int(np.count_nonzero(launch < 0)))
+    return Links(launch, work, launches.size - distinct, int(np.count_nonzero(launch < 0)))
 
 
-def _known_rows(known: Mask | None, n: int, what: str) -> npt.NDArray[np.intp]:
+def _both(columns: tuple[Numbers, Numbers]) -> I64:
+    """Return the column of launches and that of work as one."""
+    return np.concatenate(columns).astype(np.int64, copy=False)
+
+
+def _known_rows(known: Mask | None, n: int, what: str) -> Rows:
     if known is None:
         return np.arange(n)
     if known.shape != (n,):
@@ -92,11 +121,11 @@ def _known_rows(known: Mask | None, n: int, what: str) -> npt.NDArray[np.intp]:
     return np.flatnonzero(known)
 
 
-def one_key(columns: list[I64], n: int) -> I64:
+def one_key(columns: Iterable[I64], n: int) -> I64:
     """Return one int64 for each row: equal exactly where all columns are equal.
 
     Columns are packed beside each other in 63 bits, as their distance from their minimum. Where they need more, they
-    are numbered by rank first, which takes as many bits as there are rows, at most.
+    are numbered by rank first, which takes as many bits as there are rows, at most. They are asked for one by one.
     """
     key, bits = np.zeros(n, np.int64), 0
     if n == 0:
@@ -109,7 +138,8 @@ def one_key(columns: list[I64], n: int) -> I64:
             key, bits = _ranked(key)
         if bits + width > 63:
             part, width = _ranked(column)
-        key = (key << width) | part
+        key <<= width
+        key |= part
         bits += width
     return key
 

@@ -13,7 +13,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.analysis.links import link
+from tracekit.analysis.links import link_columns
 from tracekit.analysis.segments import distinct
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
@@ -71,14 +71,17 @@ def _launches_of_all(index: TraceIndex) -> LaunchedWork:
 def _joined(index: TraceIndex, rows: I64) -> LaunchedWork:
     calls = np.flatnonzero(index.kind_mask(API_CALLS))
     known = index.has("correlation")
-    columns = (index.ints("source"), index.ints("pid"), index.has("pid"), index.ints("correlation"))
-    call_keys, work_keys = (np.column_stack([column[at] for column in columns]) for at in (calls, rows))
-    found = link(call_keys, work_keys, launch_known=known[calls], device_known=known[rows])
+    # A column with one number for all rows tells none apart.
+    columns = (index.ints(name) for name in ("source", "pid", "correlation"))
+    keys = (*(column for column in columns if column.strides != (0,)), index.has("pid"))
+    found = link_columns(keys, calls, rows, known=known)
     launch = np.append(calls, -1)[found.launch] if calls.size else np.full(rows.size, -1, np.int64)
-    linked = np.flatnonzero(launch >= 0)
+    linked = np.flatnonzero(found.launch >= 0)
+    first_of_call = np.full(calls.size, -1, np.int64)
+    # Rows are in order of start: the first that names a call is its first work. It is written last.
+    first_of_call[found.launch[linked[::-1]]] = linked[::-1]
     first = np.zeros(rows.size, np.bool_)
-    # Rows are in order of start: the first that names a call is its first work.
-    first[linked[np.unique(launch[linked], return_index=True)[1]]] = True
+    first[first_of_call[first_of_call >= 0]] = True
     graphs = int(np.count_nonzero(found.work > 1))
     return LaunchedWork(launch, first, int(calls.size), graphs, found.orphans, found.duplicates)
 

@@ -21,7 +21,7 @@ from collections.abc import Collection
 import numpy as np
 
 from tracekit.analysis.critical_path import Path, PathGraph, connected, upper_bound, walk
-from tracekit.analysis.links import link
+from tracekit.analysis.links import link, link_columns
 from tracekit.analysis.path_graph import PathDevice, PathHost, PathPart, Waits, build_nodes
 from tracekit.analysis.segments import compact_codes, place_type
 from tracekit.index import grouping
@@ -108,22 +108,14 @@ def _named(rows: PathRows, at: I64, pattern: re.Pattern[str]) -> Mask:
     return rows_found(pattern, rows.names, rows.name[at])
 
 
-def linked_rows(rows: PathRows, calls: I64, others: I64) -> I64:
+def linked_rows(rows: PathRows, calls: Rows, others: Rows) -> I64:
     """Return for each of the other rows the place of the call with its correlation id, in its input and process."""
-    source = rows.index.ints("source")
-    pid_of_call, pid_of_other = (rows.index.key("pid", at).codes for at in (calls, others))
-    if not (bool((pid_of_other > 0).all()) and bool((pid_of_call > 0).all())):
-        pid_of_call, pid_of_other = (np.zeros(at.size, np.int64) for at in (calls, others))
-
-    def keys(at: I64, pid: I64) -> I64:
-        return np.column_stack((source[at], pid, rows.correlation[at]))
-
-    return link(
-        keys(calls, pid_of_call),
-        keys(others, pid_of_other),
-        launch_known=rows.correlated[calls],
-        device_known=rows.correlated[others],
-    ).launch
+    index = rows.index
+    codes, labels = index.codes("pid")
+    stated = bool((codes[others] > 0).all()) and bool((codes[calls] > 0).all())
+    columns = (index.ints("source"), *((codes,) if stated and len(labels) > 2 else ()), rows.correlation)
+    keys = (column for column in columns if column.strides != (0,))  # one number for all rows tells none apart
+    return link_columns(keys, calls, others, known=rows.correlated).launch
 
 
 def find(
