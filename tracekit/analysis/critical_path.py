@@ -24,14 +24,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from enum import IntEnum
 from itertools import islice, pairwise
 
 import numpy as np
 
 from tracekit.analysis.path_graph import PathDevice, PathHost, PathNodes, PathPart, Waits, build_nodes, in_order
-from tracekit.analysis.segments import distinct, fitting, place_type, run_starts
+from tracekit.analysis.segments import distinct, place_type, run_starts
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I32, I64, Codes, Mask, Numbers, Rows, sort
 
@@ -208,19 +207,17 @@ _BLOCK = 1 << 16
 class _Edges:
     """The edges of a graph on which gains depend, with chains numbered from 0.
 
-    chain: of each node. bounds: where each chain begins, and where the last ends. anchored: of each chain, whether its
-    first node waits for nothing that is known. heads: nodes that waits or doubts lead to, ascending. tails, slacks:
-    waits, those of head i are lows[i] .. highs[i]. doubt: that of head i, -1 for none; doubts: all of them. last: the
-    nodes that must all end; last_slack: how long before the last of them each one ends.
+    waited: nodes whose chain's edge has another slack than in the graph, ascending, and these slacks. chain: of each
+    node. bounds: where each chain begins, and where the last ends. anchored: of each chain, whether its first node
+    waits for nothing that is known. heads: nodes that waits or doubts lead to, ascending. tails, slacks: waits, those
+    of head i are lows[i] .. highs[i]. doubt: that of head i, -1 for none; doubts: all of them. last: the nodes that
+    must all end; last_slack: how long before the last of them each one ends.
     """
 
-    starts: I64
-    ends: I64
-    chain_slack: Rows
+    graph: PathGraph
+    waited: tuple[I64, I64]
     chain: Rows
     bounds: I64
-    launch: Rows
-    launch_slack: Rows
     anchored: Mask
     heads: I64
     lows: I64
@@ -233,8 +230,8 @@ class _Edges:
     last_slack: I64
 
     @classmethod
-    def of(cls, graph: PathGraph, stays: Mask, doubts: Doubts) -> _Edges:
-        """Return the edges of a graph. stays: the joins that count. doubts: likewise."""
+    def of(cls, graph: PathGraph, stays: Mask, doubts: Doubts, *, without: bool) -> _Edges:
+        """Return the edges of a graph. stays: the joins that count. doubts: likewise. without: the others are gone."""
         nodes = graph.nodes
         opens = np.ones(nodes.chain.size, np.bool_)
         np.not_equal(nodes.chain[1:], nodes.chain[:-1], out=opens[1:])
@@ -250,13 +247,10 @@ class _Edges:
         doubt = np.full(heads.size, -1, np.int64)
         doubt[np.searchsorted(heads, doubts.heads)] = np.arange(doubts.heads.size)
         return cls(
-            nodes.starts,
-            nodes.ends,
-            graph.chain_slack,
+            graph,
+            _slack_without(graph, ~stays) if without else (heads[:0], heads[:0]),
             chain,
             np.append(begins, opens.size),
-            graph.launch,
-            graph.launch_slack,
             anchored,
             heads,
             np.searchsorted(head, heads, "left"),
@@ -275,34 +269,63 @@ class _Edges:
         A node's own time is P less its chain's slack and P of the node before. mask: nodes that take no time, or the
         ns that each one loses. longest: ns, of the pauses between two of them that go with them; None: none goes.
         """
-        n = self.ends.size
+        starts, ends = self.graph.nodes.starts, self.graph.nodes.ends
+        n, (waited, slacks) = ends.size, self.waited
         sums = np.zeros(n + 1, np.int64)
         for low in range(0, n, _BLOCK):  # what is made on the way stays in the cache
             high = min(low + _BLOCK, n)
             taken = sums[low + 1 : high + 1]
-            np.subtract(self.ends[low:high], self.starts[low:high], out=taken)
+            np.subtract(ends[low:high], starts[low:high], out=taken)
+            first = max(low, 1)
+            pause = starts[first:high] - ends[first - 1 : high - 1]
+            slack = np.zeros(high - low, np.int64)
+            np.multiply(pause, self.graph.late[first:high], out=slack[first - low :])
+            other = slice(*np.searchsorted(waited, (low, high)).tolist())
+            slack[waited[other] - low] = slacks[other]
             if mask.dtype == np.bool_:
                 taken *= mask[low:high].astype(np.bool_, copy=False)
                 if longest is not None:
-                    first = max(low, 1)
                     goes = np.logical_and(mask[first:high], mask[first - 1 : high - 1])
-                    np.add(
-                        taken[first - low :], self._pauses(first, high, longest), out=taken[first - low :], where=goes
-                    )
+                    # The pause before a node goes if the node before on its chain is all that it waited for.
+                    goes &= (pause <= longest) & (slack[first - low :] <= 0)
+                    opens = slice(*np.searchsorted(self.bounds, (first, high)).tolist())
+                    goes[self.bounds[opens] - first] = False
+                    np.add(taken[first - low :], pause, out=taken[first - low :], where=goes)
             else:
                 np.clip(mask[low:high], 0, taken, out=taken)
-            taken += self.chain_slack[low:high]
+            taken += slack
             taken[0] += sums[low]
             np.cumsum(taken, out=taken)
         return sums
 
-    def _pauses(self, low: int, high: int, longest: int) -> I64:
-        """Return the pause before each of these nodes, if the node before on its chain is all that it waited for."""
-        pause: I64 = self.starts[low:high] - self.ends[low - 1 : high - 1]
-        first, last = np.searchsorted(self.bounds, (low, high))
-        pause[self.bounds[first:last] - low] = 0
-        pause[(pause > longest) | (self.chain_slack[low:high] > 0)] = 0
-        return pause
+    def launch_slack(self, nodes: Rows, calls: Rows) -> I64:
+        """Return the slack of the edges from their launches to these nodes, less that of their chains' edges."""
+        graph = self.graph
+        starts, ends = graph.nodes.starts[nodes], graph.nodes.ends
+        slack = starts - ends[calls]
+        slack *= graph.launch_late[nodes]
+        if self.launched_wait:
+            slack -= self.chain_slack(nodes)
+            return slack
+        starts -= ends[nodes - 1]
+        starts *= graph.late[nodes]
+        slack -= starts
+        return slack
+
+    @property
+    def launched_wait(self) -> bool:
+        """Return whether any of `waited` has a launch: mostly they are calls."""
+        return bool((self.graph.launch[self.waited[0]] >= 0).any())
+
+    def chain_slack(self, nodes: Rows) -> I64:
+        """Return the slack of the edge from the node before each of these on its chain."""
+        slack = self.graph.chain_slack_of(nodes)
+        waited, slacks = self.waited
+        if waited.size:
+            at = np.minimum(np.searchsorted(waited, nodes), waited.size - 1)
+            other = np.flatnonzero(waited[at] == nodes)
+            slack[other] = slacks[at[other]]
+        return slack
 
 
 _LAG_STAYS, _LAG_GOES, _CANDIDATE = 0, 1, 2
@@ -365,9 +388,9 @@ class _Reads:
         add(number[plain], _LAG_STAYS, plain, np.zeros_like(plain), of_chain=True, own=True)
         doubtful, doubt = edges.heads[edges.doubt >= 0], edges.doubt[edges.doubt >= 0]
         follows = doubtful[doubtful > edges.bounds[edges.chain[doubtful]]]
-        add_known(follows, follows - 1, edges.chain_slack[follows], of_chain=True)
-        launched = doubtful[edges.launch[doubtful] >= 0]
-        add_known(launched, edges.launch[launched], edges.launch_slack[launched])
+        add_known(follows, follows - 1, edges.chain_slack(follows), of_chain=True)
+        launched = doubtful[edges.graph.launch[doubtful] >= 0]
+        add_known(launched, edges.graph.launch[launched], edges.graph.launch_slack_of(launched))
         add_known(np.repeat(edges.heads, edges.highs - edges.lows), edges.tails, edges.slacks)
         count = np.diff(doubts.first)[doubt]
         which = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
@@ -413,8 +436,8 @@ class _GainPlan:
         """Return the plan of a graph."""
         begins, chain, size = edges.bounds[:-1], edges.chain, edges.chain.size
         place = place_type(size)
-        launched = np.flatnonzero(edges.launch >= 0).astype(place)
-        calls = edges.launch[launched]
+        launched = np.flatnonzero(edges.graph.launch >= 0).astype(place)
+        calls = edges.graph.launch[launched]
         call_chain = chain[calls]
         launching = np.zeros(begins.size, np.bool_)
         launching[chain[launched]] = True
@@ -450,7 +473,7 @@ class _GainPlan:
         del number, since, chain_of_first, last
         stops = distinct(np.concatenate((stops, more)), size)
 
-        order = np.lexsort((stops, edges.ends[stops], edges.starts[stops]))
+        order = np.lexsort((stops, edges.graph.nodes.ends[stops], edges.graph.nodes.starts[stops]))
         rank = np.zeros(stops.size + 1, np.int32)
         rank[order] = np.arange(1, stops.size + 1)
         behind = _LastStops.of(stops, edges.bounds)
@@ -565,13 +588,13 @@ class _GainPlan:
         edges, reads = self.edges, self.reads
         begins = edges.bounds[:-1]
         sums = edges.sums(mask, longest)
-        begin = np.where(edges.anchored, -sums[begins] - edges.chain_slack[begins], _NEVER)
+        begin = np.where(edges.anchored, -sums[begins] - edges.chain_slack(begins), _NEVER)
         runs = self.runs.size
         of_addend = np.zeros(1 + runs + begin.size, np.int64)
         of_addend[1 + runs :] = begin
         self._by_launch(sums, begin, of_addend[1 : 1 + runs])
         taken = sums[1:]
-        own = -sums[self.heads] - edges.chain_slack[self.heads]
+        own = -sums[self.heads] - edges.chain_slack(np.maximum(self.heads, 0))  # not used where there is none
         of_read = np.where(reads.of_chain, 0, taken[reads.nodes] + np.where(self.heads < 0, 0, own)) + reads.slacks
         del sums, taken, own
         added = np.repeat(of_read, self.inputs_of)
@@ -591,9 +614,9 @@ class _GainPlan:
             first = int(runs[0])
             last = self.launched.size if low + _BLOCK >= self.runs.size else int(self.runs[low + _BLOCK])
             launched = self.launched[first:last]
-            by_launch = sums[1:][edges.launch[launched]] - sums[launched]
-            by_launch += edges.launch_slack[launched]
-            by_launch -= edges.chain_slack[launched]
+            calls = edges.graph.launch[launched]
+            by_launch = sums[1:][calls] - sums[launched]
+            by_launch += edges.launch_slack(launched, calls)
             follow = slice(*np.searchsorted(places, (first, last)).tolist())
             by_launch[places[follow] - first] += begin[chains[follow]]
             np.minimum.reduceat(by_launch, runs - first, out=out[low : low + runs.size])
@@ -695,8 +718,9 @@ class Lag(IntEnum):
 class PathGraph:
     """Nodes with their edges; all arrays of nodes have the shape (n,), those of joins (m,).
 
-    bind: the tail of the binding edge; -1 where nothing is known that the node waited for. chain_slack: of the edge
-    from the node before on the same chain. launch: tail of the launch edge, -1 for none. join_head, join_tail,
+    bind: the tail of the binding edge; -1 where nothing is known that the node waited for. late: nodes that waited for
+    more than the node before on the same chain, so that the edge from it has slack. launch_late: likewise, for more
+    than their launch. launch: tail of the launch edge, -1 for none. join_head, join_tail,
     join_slack: the waits; join_wait: which of `Waits`, -1 for one between streams. doubts: what may have been waited
     for as well; the edges are those of what is known, but bind is the likeliest. end: of the path, ns; begin: of the
     window. last: the last nodes of the main thread and of each stream; the window ends when all of these have, and the
@@ -705,9 +729,9 @@ class PathGraph:
 
     nodes: PathNodes
     bind: Rows
-    chain_slack: Rows
+    late: Mask
     launch: Rows
-    launch_slack: Rows
+    launch_late: Mask
     join_head: I64
     join_tail: I64
     join_slack: I64
@@ -722,6 +746,32 @@ class PathGraph:
     def span(self) -> int:
         """Return the window's length, which the parts of the path add up to."""
         return self.end - self.begin
+
+    @property
+    def chain_slack(self) -> I64:
+        """Return the slack of the edge from the node before on the same chain, 0 where there is none."""
+        return self.chain_slack_of(np.arange(self.late.size))
+
+    @property
+    def launch_slack(self) -> I64:
+        """Return the slack of the edge from each node's launch, 0 where there is none."""
+        return self.launch_slack_of(np.arange(self.late.size))
+
+    def chain_slack_of(self, at: Rows) -> I64:
+        """Return `chain_slack` of these nodes: for all at once it would be a column of its own."""
+        slack = np.zeros(at.size, np.int64)
+        late = np.flatnonzero(self.late[at])
+        nodes = at[late]
+        slack[late] = self.nodes.starts[nodes] - self.nodes.ends[nodes - 1]
+        return slack
+
+    def launch_slack_of(self, at: Rows) -> I64:
+        """Return `launch_slack` of these nodes."""
+        slack = np.zeros(at.size, np.int64)
+        late = np.flatnonzero(self.launch_late[at])
+        nodes = at[late]
+        slack[late] = self.nodes.starts[nodes] - self.nodes.ends[self.launch[nodes]]
+        return slack
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -765,8 +815,9 @@ def connected(nodes: PathNodes, *, main: int) -> PathGraph:
     count = nodes.starts.size
     if not count:
         none = np.zeros(0, np.int64)
+        no = np.zeros(0, np.bool_)
         return PathGraph(
-            nodes, none, none, none, none, none, none, none, none, Doubts.none(), nodes.begin, nodes.begin, none, -1
+            nodes, none, no, none, no, none, none, none, none, Doubts.none(), nodes.begin, nodes.begin, none, -1
         )
     finals = _last(nodes, main)
     sink = int(finals[np.argmax(nodes.ends[finals])])
@@ -794,31 +845,28 @@ def connected(nodes: PathNodes, *, main: int) -> PathGraph:
     final = np.flatnonzero(np.append(head[1:] != head[:-1], True)) if head.size else head
     at, ended = head[final], nodes.ends[tail[final]]
     # On a host thread the work waited for goes before the call that waits, where both ended together.
-    late = ended + (at < low) > _binding(nodes, at, launch[at])[1]
-    bind[at[late]] = tail[final[late]]
-    on_device = late & (at >= low)
+    waits = ended + (at < low) > _binding(nodes, at, launch[at])[1]
+    bind[at[waits]] = tail[final[waits]]
+    on_device = waits & (at >= low)
     ready[at[on_device] - low] = ended[on_device]
 
     doubts = find(nodes, ready)
     del ready
-    chain_slack, launch_slack = (np.zeros(count, np.int64) for _ in range(2))
+    late = np.zeros(count, np.bool_)
+    late[1:] = nodes.chain[1:] == nodes.chain[:-1]
     for first in range(0, count, _BLOCK):
-        block = slice(first, first + _BLOCK)
-        places = np.arange(first, min(first + _BLOCK, count))
-        follows, before = _before(nodes, places)
-        other = follows & (bind[block] != places - 1)
-        chain_slack[block][other] = (nodes.starts[block] - before)[other]
-        other = (launch[block] >= 0) & (bind[block] != launch[block])
-        launch_slack[block][other] = nodes.starts[block][other] - nodes.ends[launch[block][other]]
-    chain_slack, launch_slack = fitting(chain_slack), fitting(launch_slack)
+        late[first : first + _BLOCK] &= bind[first : first + _BLOCK] != np.arange(
+            first - 1, min(first + _BLOCK, count) - 1
+        )
+    launch_late = (launch >= 0) & (bind != launch)
     join_slack = np.where(bind[head] == tail, 0, nodes.starts[head] - nodes.ends[tail])
     bind[doubts.heads[doubts.likely]] = doubts.tails[doubts.first[:-1][doubts.likely]]
     return PathGraph(
         nodes,
         bind,
-        chain_slack,
+        late,
         launch,
-        launch_slack,
+        launch_late,
         head,
         tail,
         join_slack,
@@ -1010,23 +1058,24 @@ class UpperBounds:
         graph, doubts = self._graph, self._graph.doubts
         if certain:
             doubts = doubts.only(doubts.sure | (doubts.lags < 0))
-        if without:
-            graph = replace(graph, chain_slack=_slack_without(graph, ~stays))
-        plan = _GainPlan.of(_Edges.of(graph, stays, doubts))
+        plan = _GainPlan.of(_Edges.of(graph, stays, doubts, without=bool(without)))
         self._plan = without, certain, stays, plan
         return plan
 
 
-def _slack_without(graph: PathGraph, gone: Mask) -> Rows:
-    """Return the slack of chain edges without some waits: a thread's pause after the wait is its own, and stays."""
-    slack, nodes = graph.chain_slack.copy(), graph.nodes
+def _slack_without(graph: PathGraph, gone: Mask) -> tuple[I64, I64]:
+    """Return nodes whose chain's edge has less slack without some waits, and that slack.
+
+    A thread's pause after the wait is its own, and stays.
+    """
+    nodes = graph.nodes
     heads, place = np.unique(graph.join_head[gone], return_inverse=True)
     waited = np.full(heads.size, np.iinfo(np.int64).min)
     np.maximum.at(waited, place, nodes.ends[graph.join_tail[gone]])
-    held = slack[heads] > 0
-    heads, waited = heads[held], waited[held]
-    slack[heads] = np.clip(waited - nodes.ends[heads - 1], 0, slack[heads])
-    return slack
+    slack = graph.chain_slack_of(heads)
+    held = slack > 0
+    heads, waited, slack = heads[held], waited[held], slack[held]
+    return heads, np.clip(waited - nodes.ends[heads - 1], 0, slack)
 
 
 def _taken(mask: Numbers, lengths: I64) -> int:

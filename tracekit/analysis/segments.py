@@ -24,7 +24,6 @@ __all__ = [
     "check_same_length",
     "compact_codes",
     "distinct",
-    "fitting",
     "group_bounds",
     "narrow",
     "order_by_lane",
@@ -169,13 +168,6 @@ def narrow(codes: I64) -> npt.NDArray[np.integer]:
 def place_type(size: int) -> type[np.signedinteger]:
     """Return the type of numbers that say a place among so many, or -1: four bytes where they hold them."""
     return np.int32 if size <= _MOST_IN_FOUR_BYTES else np.int64
-
-
-def fitting(values: I64) -> Rows:
-    """Return the same values in four bytes each, where all of them fit."""
-    most = _MOST_IN_FOUR_BYTES
-    fits = not values.size or (int(values.min()) >= -most and int(values.max()) <= most)
-    return values.astype(np.int32) if fits else values
 
 
 def run_starts(keys: Numbers) -> Index:
