@@ -967,7 +967,7 @@ def _nonempty(path: Path) -> Path:
     return Path(path.starts[keep], path.ends[keep], path.names[keep], path.parts[keep], path.node[keep])
 
 
-def upper_bound(graph: PathGraph, names: Collection[int], *, without: Collection[int] = ()) -> int:
+def upper_bound(graph: PathGraph, names: Collection[int], *, without: Collection[int] | I64 = ()) -> int:
     """Return the ns by which the window would end earlier if all nodes of these names took no time: at most so much.
 
     names: codes of names, as in `PathHost.names` and `PathDevice.names`. without: numbers of waits that would not
@@ -982,7 +982,7 @@ def upper_bounds(
     graph: PathGraph,
     masks: Sequence[Numbers],
     *,
-    without: Collection[int] = (),
+    without: Collection[int] | I64 = (),
     pauses: bool = False,
     certain: bool = False,
     longest: int | None = None,
@@ -1001,13 +1001,13 @@ class UpperBounds:
     def __init__(self, graph: PathGraph, path: Path | None = None) -> None:
         self._graph = graph
         self._path = path
-        self._plan: tuple[tuple[int, ...], bool, Mask, _GainPlan] | None = None
+        self._plan: tuple[I64, bool, Mask, _GainPlan] | None = None
 
     def of(
         self,
         masks: Sequence[Numbers],
         *,
-        without: Collection[int] = (),
+        without: Collection[int] | I64 = (),
         pauses: bool = False,
         certain: bool = False,
         longest: int | None = None,
@@ -1024,41 +1024,43 @@ class UpperBounds:
             return np.zeros(len(masks), np.int64)
         masks = [np.asarray(mask) for mask in masks]
         most_pause = (SHORT_PAUSE if longest is None else longest) if pauses else None
-        if without:
+        gone = np.unique(np.array(without if isinstance(without, np.ndarray) else sorted(without), np.int64))
+        if gone.size:
             # The first node of a chain keeps its wait: there is nothing else that it could begin after.
             opens = np.append(True, graph.nodes.chain[1:] != graph.nodes.chain[:-1])[graph.join_head]
-            stays = opens | ~np.isin(graph.join_wait, np.array(sorted(without), np.int64))
-            return self._gains(masks, stays, most_pause, tuple(sorted(without)), certain)
+            return self._gains(masks, opens | ~np.isin(graph.join_wait, gone), most_pause, gone, certain)
         # An edge with more slack than any gain cannot hold anything up. A gain is seldom more than the time on the
         # path.
         self._path = self._path or walk(graph)
         on_path = self._path.node[self._path.node >= 0]
         length = graph.nodes.ends[on_path] - graph.nodes.starts[on_path]
         most = max(_taken(mask[on_path], length) for mask in masks)
-        found = self._gains(masks, graph.join_slack <= most, most_pause, (), certain)
+        found = self._gains(masks, graph.join_slack <= most, most_pause, gone, certain)
         larger = int(found.max())
         if ((graph.join_slack > most) & (graph.join_slack <= larger)).any():
-            found = self._gains(masks, graph.join_slack <= larger, most_pause, (), certain)
+            found = self._gains(masks, graph.join_slack <= larger, most_pause, gone, certain)
         return found
 
-    def _gains(
-        self, masks: Sequence[Numbers], stays: Mask, longest: int | None, without: tuple[int, ...], certain: bool
-    ) -> I64:
+    def forget(self) -> None:
+        """Forget what is kept for the next call."""
+        self._plan = None
+
+    def _gains(self, masks: Sequence[Numbers], stays: Mask, longest: int | None, without: I64, certain: bool) -> I64:
         """Return how much earlier the last node ends for each set. longest: of the pauses that go, None: none go."""
         plan = self._plan_of(stays, without, certain)
         at_once = max(1, _CELLS // plan.sources.size)
         return np.concatenate([plan.gains(masks[i : i + at_once], longest) for i in range(0, len(masks), at_once)])
 
-    def _plan_of(self, stays: Mask, without: tuple[int, ...], certain: bool) -> _GainPlan:
+    def _plan_of(self, stays: Mask, without: I64, certain: bool) -> _GainPlan:
         if self._plan is not None:
-            *of_kept, joins, kept = self._plan
-            if of_kept == [without, certain] and np.array_equal(joins, stays):
+            gone, only_certain, joins, kept = self._plan
+            if only_certain == certain and np.array_equal(gone, without) and np.array_equal(joins, stays):
                 return kept
         self._plan = None  # two at once would be the largest of a report
         graph, doubts = self._graph, self._graph.doubts
         if certain:
             doubts = doubts.only(doubts.sure | (doubts.lags < 0))
-        plan = _GainPlan.of(_Edges.of(graph, stays, doubts, without=bool(without)))
+        plan = _GainPlan.of(_Edges.of(graph, stays, doubts, without=bool(without.size)))
         self._plan = without, certain, stays, plan
         return plan
 

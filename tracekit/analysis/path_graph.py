@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from tracekit.analysis.intervals import Ranges, merge
+from tracekit.analysis.links import one_key
 from tracekit.analysis.segments import (
     INT64_MAX,
     as_int64,
@@ -594,7 +595,7 @@ def _issue_times(host: PathHost, work: Works, at: I64, names: Codes, idle: Mask)
     free = idle | (until_return < until_copy)
     takes = np.minimum(until_copy, until_return)
     of_call = host.names[call].astype(np.int64)
-    alike = np.unique(np.column_stack((of_call, names)), axis=0, return_inverse=True)[1].ravel()
+    alike = one_key([of_call, names.astype(np.int64)], at.size)
     issue = np.full(at.size, -1, np.int64)
     for classes in (of_call, alike):  # what copies alike comes last, so it counts
         for _, mine in rows_by(classes):
@@ -878,9 +879,11 @@ def _woke(other: _SeenWaits, froms: I64, untils: I64, bare: Mask, main: Mask) ->
     soon = untils - ended <= SOON
     works = busy >= LEAST_SHARE * (untils - froms)
     # Of a thread in no range, whoever lived meanwhile and did anything may have woken it, and may have gone on.
-    alive = busy if other.cover is other.runs else other.cover.between(froms, untils)
-    moved = np.searchsorted(other.edges, untils, "left") > np.searchsorted(other.edges, froms, "right")
-    lived = bare & (works | (moved & (alive >= LEAST_SHARE * (untils - froms))))
+    lived = bare & works
+    if other.cover is not other.runs:
+        alive = other.cover.between(froms, untils)
+        moved = np.searchsorted(other.edges, untils, "left") > np.searchsorted(other.edges, froms, "right")
+        lived |= bare & moved & (alive >= LEAST_SHARE * (untils - froms))
     known = silent & (soon | works | lived) & (ended > froms)
     return np.where(known, ended, np.where(lived & ~main, untils, froms))
 

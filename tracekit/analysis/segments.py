@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,8 @@ __all__ = [
     "check_same_length",
     "compact_codes",
     "distinct",
+    "fitting",
+    "gathered",
     "group_bounds",
     "narrow",
     "order_by_lane",
@@ -35,6 +37,7 @@ __all__ = [
 ]
 
 Index: TypeAlias = npt.NDArray[np.intp]
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 INT64_MAX = (1 << 63) - 1
 _BLOCK = 1 << 15
@@ -168,6 +171,21 @@ def narrow(codes: I64) -> npt.NDArray[np.integer]:
 def place_type(size: int) -> type[np.signedinteger]:
     """Return the type of numbers that say a place among so many, or -1: four bytes where they hold them."""
     return np.int32 if size <= _MOST_IN_FOUR_BYTES else np.int64
+
+
+def fitting(values: I64) -> Rows:
+    """Return the same values in four bytes each, where all of them fit."""
+    most = _MOST_IN_FOUR_BYTES
+    fits = not values.size or (int(values.min()) >= -most and int(values.max()) <= most)
+    return values.astype(np.int32) if fits else values
+
+
+def gathered(values: npt.NDArray[_Scalar], places: Rows) -> npt.NDArray[_Scalar]:
+    """Return values[places], block by block: numpy makes places of four bytes ones of eight before it looks them up."""
+    found = np.empty(places.size, values.dtype)
+    for first in range(0, places.size, _BLOCK):
+        found[first : first + _BLOCK] = values[places[first : first + _BLOCK]]
+    return found
 
 
 def run_starts(keys: Numbers) -> Index:

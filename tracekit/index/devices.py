@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from tracekit.analysis.segments import narrow
 from tracekit.index import grouping
 from tracekit.index.grouping import Groups, Key, group_by, zeros
 from tracekit.index.lanes import device_not_named, device_title, owner_labels
@@ -174,16 +175,17 @@ def find(index: TraceIndex) -> Devices:
     if made_up:
         known = np.array([label not in made_up for label in source.labels], np.bool_)[source.codes]
         unknown = {source.labels[c] for c in np.unique(source.codes).tolist()} & {*made_up}
-    rows = picked.rows[known]
-    starts = picked.starts[known]
-    ends = starts + picked.durations[known]
+    rows, starts, durations = picked.rows, picked.starts, picked.durations
+    if not known.all():
+        rows, starts, durations = rows[known], starts[known], durations[known]
+    ends = starts + durations
     places = by_input(index)
     notes = _notes(index, picked.untimed, picked.negative, unknown)
     if not rows.size:
         return Devices(index, rows, starts, ends, places, (), tuple(notes))
     place = grouping.Key(places.codes[rows], range(places.count))
     groups = grouping.group_by(*(index.key(c, rows) for c in ("source", "rank", "device")), place)
-    order = np.argsort(groups.codes, kind="stable")
+    order = np.argsort(narrow(groups.codes), kind="stable")
     bounds = np.cumsum(np.bincount(groups.codes, minlength=groups.count))[:-1]
     keys = [(integer_of(s), r, d, integer_of(p)) for s, r, d, p in zip(*groups.labels, strict=True)]
     devices = _each(index, dict(zip(keys, np.split(order, bounds), strict=True)), places)

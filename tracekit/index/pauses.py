@@ -10,6 +10,7 @@ requests. A garbage collector pauses seldom.
 from __future__ import annotations
 
 import re
+from math import prod
 
 import numpy as np
 
@@ -45,6 +46,9 @@ WAITS = re.compile(
 _ACTIVE = frozenset({Kind.OPERATOR, Kind.OPERATOR_INNER, Kind.COMMUNICATION}) | API_CALLS
 _RANGES = (USER_RANGES | {Kind.PYTHON_OP}) - {Kind.DATALOADER}
 _THREAD = ("source", "pid", "tid")
+_FEW_THREADS = 1 << 16
+"""So many numbers of threads have a table, however few the rows are."""
+_BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,16 +107,18 @@ def find(
     loads = np.zeros(mask.size, np.bool_)
     loads[find_loaders(index, loader)] = True
     active = np.flatnonzero((mask | loads) & index.has("dur_ns") & ~index.has("device") & (owners.codes == owner))
-    lanes = keys_of(index, np.concatenate((active, launch)))
-    active = active[np.isin(lanes[: active.size], lanes[active.size :])]
+    active = active[_on_threads_of(index, active, launch)]
     if not active.size:  # the launches are another owner's
         return None
     starts, ends = index.starts[active], index.starts[active] + index.lengths[active]
     first, last = merge(starts, ends)
     low, high = last[:-1], first[1:]
-    by_end, by_start = np.argsort(ends, kind="stable"), np.argsort(starts, kind="stable")
+    by_end = np.argsort(ends, kind="stable")
     before = active[by_end[np.searchsorted(ends[by_end], low, "right") - 1]]
+    del by_end
+    by_start = np.argsort(starts, kind="stable")
     after = active[by_start[np.searchsorted(starts[by_start], high, "left")]]
+    del by_start
     busy = merge(devices.starts[own], devices.ends[own])
     idle = high - low - (_steps.covered(busy, high) - _steps.covered(busy, low))
     around = _around(index, owners.codes == owner, after, low + (high - low) // 2)
@@ -134,6 +140,29 @@ def find(
 def keys_of(index: TraceIndex, rows: I64) -> I64:
     """Return one number a row, equal exactly where the rows are of one thread."""
     return grouping.numbered(index.key(column, rows) for column in _THREAD)
+
+
+def _on_threads_of(index: TraceIndex, rows: I64, others: I64) -> Mask:
+    """Return which of these rows are of a thread that one of the other rows is of."""
+    codes = [index.codes(column) for column in _THREAD]
+    size = prod(len(labels) for _, labels in codes)
+    if size > max(4 * rows.size, _FEW_THREADS):
+        lanes = keys_of(index, np.concatenate((rows, others)))
+        return np.isin(lanes[: rows.size], lanes[rows.size :])
+
+    def threads(at: I64) -> I64:
+        thread = np.zeros(at.size, np.int64)
+        for code, labels in codes:
+            thread *= len(labels)
+            thread += code[at]
+        return thread
+
+    there = np.zeros(size, np.bool_)
+    there[threads(others)] = True
+    found = np.empty(rows.size, np.bool_)
+    for first in range(0, rows.size, _BLOCK):
+        found[first : first + _BLOCK] = there[threads(rows[first : first + _BLOCK])]
+    return found
 
 
 def _around(index: TraceIndex, own: Mask, after: I64, middle: I64) -> I64:

@@ -12,6 +12,7 @@ import numpy as np
 
 from tracekit.analysis.intervals import Ranges
 from tracekit.analysis.kernel_class import LONGEST_NAME
+from tracekit.analysis.segments import distinct
 from tracekit.model import args, arrow
 from tracekit.model.arrow import I64, Chunked, Mask, pc
 from tracekit.model.display import plural
@@ -125,8 +126,10 @@ def _without_waits(facts: Facts, owner: int, copies: I64, calls: I64, around: I6
     taken = facts.bound(owner, rows)
     if owner not in facts.graphs or not calls.size:
         return taken
-    waits = np.unique(facts.graphs[owner].waits)
-    bound = facts.without(owner, np.union1d(calls, _facts.waits_with(facts, calls, waits)), rows)
+    size = facts.index.events.num_rows
+    waits = distinct(facts.graphs[owner].waits, size)
+    gone = distinct(np.concatenate((calls, _facts.waits_with(facts, calls, waits))), size)
+    bound = facts.without(owner, gone, rows)
     return bound if bound.ns > taken.ns else taken
 
 
@@ -258,12 +261,12 @@ def _brings_back(facts: Facts, copies: I64) -> Mask:
     known = launch >= 0
     ends = facts.starts[launch] + facts.lengths[launch]
     waits = known & (ends >= devices.ends)
-    every = [np.unique(own.waits) for own in facts.graphs.values()]
+    size = facts.index.events.num_rows
+    every = [distinct(own.waits, size) for own in facts.graphs.values()]
     if every:
         # With pinned memory the copy does not wait: the synchronize right behind it does.
-        waits |= known & np.isin(launch, _facts.next_to(facts, np.concatenate(every), -1))
-    found: Mask = np.isin(copies, devices.rows[waits]) & _facts.to_host(facts, copies)
-    return found
+        waits |= known & facts.marked(_facts.next_to(facts, np.concatenate(every), -1))[launch]
+    return facts.marked(devices.rows[waits])[copies] & _facts.to_host(facts, copies)
 
 
 def _bytes(facts: Facts, copies: I64) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from tracekit.analysis.efficiency.formulas import DEFINED
 from tracekit.analysis.intervals import Ranges
 from tracekit.analysis.kernel_class import LONGEST_NAME
+from tracekit.analysis.segments import compact_codes
 from tracekit.index.kernel_classes import communicates
 from tracekit.index.work_units import work_units
 from tracekit.model import arrow
@@ -172,7 +173,8 @@ def _costly(facts: Facts, owner: int, kernels: I64) -> list[tuple[str, I64, Boun
     low, high = facts.window(owner)
     least = facts.thresholds["kernel_share"]
     mine = codes[kernels]
-    found, inverse = np.unique(mine, return_inverse=True)
+    found, inverse = compact_codes(mine.astype(np.int64) + 1, len(names) + 1)
+    found -= 1
     totals = np.zeros(found.size, np.int64)
     np.add.at(totals, inverse, facts.lengths[kernels])
     able = [

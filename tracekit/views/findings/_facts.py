@@ -15,7 +15,7 @@ from tracekit.analysis.critical_path import SHORT_PAUSE, Path, UpperBounds
 from tracekit.analysis.intervals import Ranges, length, merge, union, union_length
 from tracekit.analysis.nesting import innermost
 from tracekit.analysis.path_graph import PathPart
-from tracekit.analysis.segments import distinct, rows_by
+from tracekit.analysis.segments import distinct, fitting, gathered, narrow, place_type, rows_by
 from tracekit.analysis.series import judge
 from tracekit.index import devices as _devices
 from tracekit.index import gaps as _gaps
@@ -29,7 +29,7 @@ from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import PickedRows, TraceIndex, index_of
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
-from tracekit.model.arrow import I32, I64, Mask
+from tracekit.model.arrow import I32, I64, Mask, Rows
 from tracekit.model.names import short_names
 from tracekit.model.report import Cell, Evidence, Finding, FindingEvents, Section
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
@@ -293,9 +293,25 @@ class Facts:
     @cached_property
     def is_work(self) -> Mask:
         """For each row of EVENTS, whether it is one of `work`."""
+        return self.marked(self.work.rows)
+
+    def marked(self, *rows: Rows) -> Mask:
+        """Return for each row of EVENTS whether it is one of these; to look rows up there, nothing is sorted."""
         found = np.zeros(self.index.events.num_rows, np.bool_)
-        found[self.work.rows] = True
+        for each in rows:
+            found[each] = True
         return found
+
+    @cached_property
+    def calls_in_order(self) -> tuple[Rows, Rows]:
+        """API calls on a thread, by thread and start, and the number of the thread of each."""
+        every = np.flatnonzero(self.kinds(*API_CALLS) & self.index.has("tid"))
+        lanes = narrow(_gaps.keys_of(self.index, every, _gaps.THREAD))
+        starts = self.starts[every]
+        # Rows of EVENTS are in order of start.
+        sorted_by_start = not bool((starts[1:] < starts[:-1]).any())
+        order = np.argsort(lanes, kind="stable") if sorted_by_start else np.lexsort((starts, lanes))
+        return every.astype(place_type(self.starts.size))[order], lanes[order].astype(np.int32)
 
     @cached_property
     def names(self) -> tuple[I32, list[str]]:
@@ -483,7 +499,7 @@ class Facts:
             return self._bound(owner, self.bound(owner, rows).ns, most, on_path=False)
         less = np.zeros(self.starts.size, np.int64)
         less[rows] = by
-        bound = self.bounds(owner, [less[self.graphs[owner].rows]])[0]
+        bound = self.bounds(owner, [gathered(less, self.graphs[owner].rows)])[0]
         own = self.graphs[owner]
         if own.unlinked <= UNLINKED * own.device:
             return bound
@@ -491,7 +507,7 @@ class Facts:
         return replace(bound if bound.ns >= by_time.ns else by_time, unlinked=True)
 
     def bounds(
-        self, owner: int, masks: Sequence[Mask | I64], *, most: int | None = None, longest: int | None = None
+        self, owner: int, masks: Sequence[Mask | Rows], *, most: int | None = None, longest: int | None = None
     ) -> list[Bound]:
         """Return the same for several sets of nodes of the owner's graph, or the ns that each of its nodes loses.
 
@@ -519,26 +535,27 @@ class Facts:
         It may exceed the time in which they ran: without the wait, the host's other work goes on beside the device's.
         """
         own = self.graphs[owner]
-        waits = np.flatnonzero(np.isin(own.waits, calls)).tolist()
-        gone = self.nodes_of(owner, np.union1d(calls, others))
-        masks: list[Mask | I64] = [gone]
+        waits = np.flatnonzero(self.marked(calls)[own.waits])
+        gone = self.nodes_of(owner, calls, others)
+        masks: list[Mask | Rows] = [gone]
         if not self.has_operators(owner):
             masks.append(self._with_preparation(owner, gone))
         saved = int(self.upper_bounds[owner].of(masks, without=waits, pauses=True).max())
         return self._bound(owner, saved, None)
 
-    def _with_preparation(self, owner: int, gone: Mask) -> I64:
+    def _with_preparation(self, owner: int, gone: Mask) -> Rows:
         """Return the ns that each node loses without these host nodes, and what the host does just before each.
 
         Without operators, the part of `aten::item` before its copy is no row. It is taken from the node before.
         """
         nodes = self.graphs[owner].graph.nodes
-        lengths = nodes.ends - nodes.starts
-        less = np.where(gone, lengths, 0)
+        less = fitting(nodes.ends - nodes.starts)
         before = np.flatnonzero(gone[1:] & ~gone[:-1] & (nodes.chain[1:] == nodes.chain[:-1]))
         before = before[before + 1 < nodes.devices_from]
         pause = nodes.starts[before + 1] - nodes.ends[before]
-        less[before] = np.where(pause <= SHORT_PAUSE, np.clip(pause, 0, lengths[before]), 0)
+        of_pause = np.where(pause <= SHORT_PAUSE, np.clip(pause, 0, less[before]), 0)
+        less *= gone
+        less[before] = of_pause
         return less
 
     def _bound(self, owner: int, ns: int, most: int | None, *, on_path: bool = True) -> Bound:
@@ -546,12 +563,9 @@ class Facts:
         ns = ns if most is None else min(ns, most)
         return Bound(ns, ns / (high - low) if high > low else 0.0, on_path)
 
-    def nodes_of(self, owner: int, rows: I64) -> Mask:
+    def nodes_of(self, owner: int, *rows: Rows) -> Mask:
         """Return the nodes of the owner's graph that are pieces of these rows."""
-        flag = np.zeros(self.starts.size, np.bool_)
-        flag[rows] = True
-        found: Mask = flag[self.graphs[owner].rows]
-        return found
+        return gathered(self.marked(*rows), self.graphs[owner].rows)
 
     def inside(self, owner: int, ranges: I64) -> Mask:
         """Return the host nodes of the owner's graph that lie in these rows of EVENTS, on the same thread."""
@@ -659,6 +673,8 @@ class Facts:
 
     def _section(self, index: TraceIndex, label: str, view: str) -> Section:
         if (view, label) not in self.sections:
+            for each in self.__dict__.get("upper_bounds", {}).values():
+                each.forget()  # a view may take as much memory as they do
             self.sections[view, label] = self.view(view, index)
         return self.sections[view, label]
 
@@ -734,8 +750,8 @@ def read_back(facts: Facts, calls: I64) -> ReadBack:
     around = operators(facts, calls, others)
     copies, their_calls = work[reads], by[reads]
     # A copy goes with a wait that is its own call, in the same operator, or the next call of its thread.
-    together = np.isin(their_calls, calls) | np.isin(their_calls, next_to(facts, calls, -1))
-    together |= np.isin(their_calls, _inside(facts, their_calls, around))
+    near = next_to(facts, calls, -1), _inside(facts, their_calls, around)
+    together = facts.marked(calls, *near)[their_calls]
     return ReadBack(np.union1d(calls, their_calls[together]), around, copies[together])
 
 
@@ -746,9 +762,11 @@ def waits_with(facts: Facts, calls: I64, waits: I64) -> I64:
     """
     around = operators(facts, calls, facts.launches_but(calls))
     held = _inside(facts, calls, around)
-    lone = np.setdiff1d(calls, _inside(facts, calls, np.flatnonzero(facts.kinds(*OPERATORS) & facts.timed)))
-    found = np.intersect1d(waits, next_to(facts, lone, 1)) if lone.size else waits[:0]
-    return np.union1d(found, _inside(facts, waits, around)) if held.size else found
+    size = facts.index.events.num_rows
+    inside = _inside(facts, calls, np.flatnonzero(facts.kinds(*OPERATORS) & facts.timed))
+    lone = distinct(calls, size, but=inside)
+    found = distinct(waits[facts.marked(next_to(facts, lone, 1))[waits]], size) if lone.size else waits[:0]
+    return distinct(np.concatenate((found, _inside(facts, waits, around))), size) if held.size else found
 
 
 def to_host(facts: Facts, work: I64) -> Mask:
@@ -760,13 +778,10 @@ def to_host(facts: Facts, work: I64) -> Mask:
 
 def next_to(facts: Facts, calls: I64, by: int) -> I64:
     """Return for each of these calls the call before it (by: -1) or after it (1) on its thread, where there is one."""
-    every = np.flatnonzero(facts.kinds(*API_CALLS) & facts.index.has("tid"))
-    lanes = _gaps.keys_of(facts.index, every, _gaps.THREAD)
-    order = np.lexsort((facts.starts[every], lanes))
-    every, lanes = every[order], lanes[order]
-    at = np.flatnonzero(np.isin(every, calls))
+    every, lanes = facts.calls_in_order
+    at = np.flatnonzero(facts.marked(calls)[every])
     at = at[(at + by >= 0) & (at + by < every.size)]
-    found: I64 = every[at + by][lanes[at + by] == lanes[at]]
+    found: I64 = every[at + by][lanes[at + by] == lanes[at]].astype(np.int64)
     return found
 
 

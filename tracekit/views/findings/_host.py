@@ -10,6 +10,7 @@ import numpy as np
 from tracekit.analysis.intervals import Ranges, clip, difference, gaps, length, merge, union
 from tracekit.analysis.nesting import innermost
 from tracekit.analysis.path_graph import PathPart
+from tracekit.analysis.segments import distinct
 from tracekit.analysis.series import judge
 from tracekit.index import gaps as _gaps
 from tracekit.index import launches
@@ -68,7 +69,7 @@ def needless_sync(facts: Facts) -> RuleResult:
     unseen = False
     blocking = launches.blocking_calls(facts.index, facts.devices.rows, facts.devices.ends, facts.launched)
     for owner, own_graph in facts.graphs.items():
-        calls = facts.within(owner, np.unique(own_graph.waits))
+        calls = facts.within(owner, distinct(own_graph.waits, facts.index.events.num_rows))
         last = _before_a_request(facts, owner, calls)
         calls = calls[~last]
         if not calls.size:
