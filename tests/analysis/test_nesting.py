@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracekit.analysis import nesting
-from tracekit.analysis.nesting import NestingTree, nest
+from tracekit.analysis.nesting import NestingTree, nest, parents
 
 Rows: TypeAlias = list[tuple[int, int, int]]  # lane, start, end
 
@@ -40,9 +40,12 @@ def nested_rows(draw: st.DrawFn) -> Rows:
     return draw(st.permutations(rows))
 
 
+def columns_of(rows: Rows) -> list[np.ndarray]:
+    return [np.array([row[i] for row in rows], np.int64) for i in range(3)]
+
+
 def tree_of(rows: Rows) -> NestingTree:
-    lanes, starts, ends = (np.array([row[i] for row in rows], np.int64) for i in range(3))
-    return nest(lanes, starts, ends)
+    return nest(*columns_of(rows))
 
 
 def slow_tree(rows: Rows) -> tuple[list[int], list[int], list[int], list[int]]:
@@ -80,6 +83,7 @@ def test_the_tree_equals_its_definition(rows: Rows) -> None:
     tree = tree_of(rows)
     found = tuple(column.tolist() for column in (tree.parent, tree.depth, tree.self_ns, tree.crosses))
     assert found == slow_tree(rows)
+    assert parents(*columns_of(rows)).tolist() == found[0]
 
 
 @settings(max_examples=200)

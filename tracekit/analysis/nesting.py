@@ -26,7 +26,7 @@ from tracekit.analysis.segments import (
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Numbers
 
-__all__ = ["NestingTree", "depths_of", "innermost", "nest"]
+__all__ = ["NestingTree", "depths_of", "innermost", "nest", "parents"]
 
 # The innermost range that runs on a lane at a given time, found for many times at once.
 
@@ -107,23 +107,11 @@ def nest(lanes: Numbers, starts: Numbers, ends: Numbers) -> NestingTree:
     >>> tree.parent, tree.depth, tree.self_ns
     (array([-1,  0,  0]), array([0, 1, 1]), array([5, 2, 3]))
     """
-    lane, first, last = as_int64(lanes, "lanes"), as_int64(starts, "starts"), as_int64(ends, "ends")
-    check_same_length(lanes=lane, starts=first, ends=last)
-    last = np.maximum(first, last)
-    if (last - first < 0).any():
-        raise OverflowError("a range is longer than int64 holds")
-    order = _order(lane, first, last)
-    lane, first, last = lane[order], first[order], last[order]
-    segments = run_starts(lane)
-
-    # The nearest earlier event that is still open. Where nesting is proper it holds the event: then it is the parent.
-    around = previous_greater(last, first, segments)
-    if (last[around] >= last)[around >= 0].all():
-        parent = around  # none crosses: one number for all takes no memory
-        crosses, shared = np.broadcast_to(np.int64(-1), around.size), np.broadcast_to(np.int64(0), around.size)
+    order, lane, first, last = _in_order(lanes, starts, ends)
+    parent, proper = _parents(lane, first, last)
+    if proper:  # one number for all takes no memory
+        crosses, shared = np.broadcast_to(np.int64(-1), parent.size), np.broadcast_to(np.int64(0), parent.size)
     else:
-        # The nearest earlier event that ends no earlier; behind an instant's start, since one that ends there is over.
-        parent = previous_greater(last, last - (last > first), segments)
         crosses, shared = _crossings(lane, first, last, parent)
 
     depth = depths_of(parent)
@@ -136,6 +124,34 @@ def nest(lanes: Numbers, starts: Numbers, ends: Numbers) -> NestingTree:
         _unsorted(self_ns, order),
         _unsorted(_rows(crosses, order), order) if crosses.strides[0] else crosses,
     )
+
+
+def parents(lanes: Numbers, starts: Numbers, ends: Numbers) -> I64:
+    """Return the parents of `nest` alone. Raises: as `nest`."""
+    order, lane, first, last = _in_order(lanes, starts, ends)
+    return _unsorted(_rows(_parents(lane, first, last)[0], order), order)
+
+
+def _in_order(lanes: Numbers, starts: Numbers, ends: Numbers) -> tuple[Index, I64, I64, I64]:
+    """Return the order of `_order`, and the columns in it."""
+    lane, first, last = as_int64(lanes, "lanes"), as_int64(starts, "starts"), as_int64(ends, "ends")
+    check_same_length(lanes=lane, starts=first, ends=last)
+    last = np.maximum(first, last)
+    if (last - first < 0).any():
+        raise OverflowError("a range is longer than int64 holds")
+    order = _order(lane, first, last)
+    return order, lane[order], first[order], last[order]
+
+
+def _parents(lane: I64, first: I64, last: I64) -> tuple[I64, bool]:
+    """Return the parent of each row, in order, and whether no event overlaps another in part."""
+    segments = run_starts(lane)
+    # The nearest earlier event that is still open. Where nesting is proper it holds the event: then it is the parent.
+    around = previous_greater(last, first, segments)
+    if (last[around] >= last)[around >= 0].all():
+        return around, True
+    # The nearest earlier event that ends no earlier; behind an instant's start, since one that ends there is over.
+    return previous_greater(last, last - (last > first), segments), False
 
 
 def _order(lane: I64, first: I64, last: I64) -> Index:

@@ -18,7 +18,7 @@ import re
 
 import numpy as np
 
-from tracekit.analysis.nesting import NestingTree, innermost, nest
+from tracekit.analysis.nesting import NestingTree, innermost, nest, parents
 from tracekit.analysis.segments import narrow, rows_by
 from tracekit.index import grouping
 from tracekit.index.launches import launches_of
@@ -219,7 +219,7 @@ def _owners(
     if (tree.crosses[is_call] >= 0).any():
         # Rounded times let calls stick out of the range they are in: where they BEGAN is what counts.
         first = np.where(is_call, starts, ends)
-        parent = nest(lanes, starts, first).parent
+        parent = parents(lanes, starts, first)
     owner = np.where(place >= 0, parent[place], -1)
     # A call within a call (driver within runtime) is not what launched.
     while (within := (owner >= 0) & is_call[owner]).any():

@@ -22,7 +22,7 @@ import re
 
 import numpy as np
 
-from tracekit.analysis.nesting import depths_of, innermost, nest
+from tracekit.analysis.nesting import depths_of, innermost, parents
 from tracekit.index import host_tree as _host
 from tracekit.index.autograd import ARGS_OF as _ARGS_OF
 from tracekit.index.gradients import gradient_sources
@@ -247,7 +247,7 @@ def _module_around(index: TraceIndex, every: I64, module: Mask) -> I64:
         # Frames without ids nest by time; then only modules matter.
         starts = index.starts[every[at]]
         ends = _host.ends_of(starts, index.lengths[every[at]])
-        by_time = nest(_host.lanes_of(index, every[at]), starts, ends).parent
+        by_time = parents(_host.lanes_of(index, every[at]), starts, ends)
     # Each frame points to the innermost module around it, itself included; doubling the steps finds it.
     near = np.where(module, np.arange(every.size), np.maximum(above, -1))
     for _ in range(_DEEPEST):
