@@ -30,7 +30,7 @@ from itertools import islice, pairwise
 import numpy as np
 
 from tracekit.analysis.path_graph import PathDevice, PathHost, PathNodes, PathPart, Waits, build_nodes, in_order
-from tracekit.analysis.segments import distinct, place_type, run_starts
+from tracekit.analysis.segments import distinct, gathered, place_type, run_starts
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I32, I64, Codes, Mask, Numbers, Rows, sort
 
@@ -141,19 +141,21 @@ def _of_threads(nodes: PathNodes) -> Doubts:
 def _of_streams(nodes: PathNodes, ready: I64) -> Doubts:
     low = nodes.devices_from
     starts, ends, ordered = nodes.starts[low:], nodes.ends[low:], nodes.ordered[low:]
-    known, lag = ready, starts - ready
-    late = np.flatnonzero(lag >= np.where(ordered, LEAST_LAG_TOLD, LEAST_LAG))
+    is_late = np.empty(ready.size, np.bool_)
+    for first in range(0, ready.size, _BLOCK):
+        block = slice(first, first + _BLOCK)
+        is_late[block] = starts[block] - ready[block] >= np.where(ordered[block], LEAST_LAG_TOLD, LEAST_LAG)
+    late = np.flatnonzero(is_late)
     if not late.size:
         return Doubts.none()
     by_end = np.argsort(ends, kind="stable")
-    sorted_ends = ends[by_end]
-    place = np.searchsorted(sorted_ends, starts[late], "right") - 1
+    place = np.searchsorted(gathered(ends, by_end), starts[late], "right") - 1
     heads, tails = [], []
     for back in range(_MOST):
         at = place - back
         other = by_end[np.maximum(at, 0)]
         # What ended after all that is known is of another chain: the chain's own work is known.
-        fits = (at >= 0) & (ends[other] > known[late]) & (starts[late] - ends[other] <= SOON)
+        fits = (at >= 0) & (ends[other] > ready[late]) & (starts[late] - ends[other] <= SOON)
         fits &= starts[other] < starts[late]
         heads.append(late[fits])
         tails.append(other[fits])
@@ -166,7 +168,7 @@ def _of_streams(nodes: PathNodes, ready: I64) -> Doubts:
         first_heads + low,
         np.append(begins, head.size),
         tail + low,
-        lag[first_heads],
+        starts[first_heads] - ready[first_heads],
         ordered[first_heads],
         first_heads >= 0,
     )

@@ -17,6 +17,7 @@ from tracekit.analysis.segments import (
     INT64_MAX,
     as_int64,
     check_same_length,
+    gathered,
     group_bounds,
     narrow,
     place_type,
@@ -214,26 +215,36 @@ class Works:
         for first in range(0, size, _BLOCK):
             at = np.arange(first, min(first + _BLOCK, size))
             block = slice(first, first + at.size)
-            starts, by = copies.starts(at), device.launch[copies.row(at)]
+            (starts, ends), by = copies.times_of(at), device.launch[copies.row(at)]
             called = host.starts[by] if host.starts.size else starts
             # Work that began before its launch call cannot depend on that call.
             known = (by >= 0) & (starts >= called) if host.starts.size else np.zeros(starts.size, np.bool_)
             launch[block][known] = by[known]
-            inside[block] = (copies.ends(at) > low) & (np.where(known, called, starts) < high)
+            inside[block] = (ends > low) & (np.where(known, called, starts) < high)
         rows = np.flatnonzero(inside).astype(place_type(size))
         del inside
-        streams, starts, ends = device.streams[copies.row(rows)], copies.starts(rows), copies.ends(rows)
-        order = _by_stream(streams, starts, ends)
-        rows, streams, starts, ends = (each[order] for each in (rows, streams, starts, ends))
+        starts, ends = copies.times_of(rows)
+        if bool((starts[1:] < starts[:-1]).any()):  # the rests of copies are behind all rows
+            rows = gathered(rows, np.argsort(starts, kind="stable"))
+        del starts, ends
+        # Then one sort of small numbers is mostly all that is needed.
+        streams = gathered(device.streams, copies.row(rows))
+        order = np.argsort(narrow(streams), kind="stable")
+        rows, streams = gathered(rows, order), gathered(streams, order)
         del order
+        starts, ends = copies.times_of(rows)
+        if not _in_order_of_time(streams, starts, ends):
+            again = np.lexsort((ends, starts, streams))
+            rows, streams, starts, ends = (each[again] for each in (rows, streams, starts, ends))
         lanes = _disjoint(streams, starts, ends)
         np.maximum(starts, low, out=starts)
         if lanes.size and bool((lanes[1:] < lanes[:-1]).any()):
-            again = np.argsort(lanes, kind="stable")
-            rows, lanes, streams, starts, ends = (each[again] for each in (rows, lanes, streams, starts, ends))
+            again = np.argsort(narrow(lanes), kind="stable")
+            rows, lanes, streams = gathered(rows, again), gathered(lanes, again), gathered(streams, again)
+            starts, ends = gathered(starts, again), gathered(ends, again)
         place = np.full(size, -1, rows.dtype)
         place[rows] = np.arange(rows.size, dtype=rows.dtype)
-        return cls(host, rows, lanes, streams, starts, ends, launch[rows], place)
+        return cls(host, rows, lanes, streams, starts, ends, gathered(launch, rows), place)
 
     def called(self, at: Rows) -> I64:
         """Return when the call of each of these works began, the lowest int64 where that is unknown."""
@@ -260,17 +271,15 @@ class Works:
         return {stream: at[np.argsort(self.starts[at], kind="stable")] for stream, at in rows_by(streams)}
 
 
-def _by_stream(streams: Codes, starts: I64, ends: I64) -> I64:
-    """Return the order of rows by (stream, start, end): mostly they are in order of start already."""
-    order = np.argsort(narrow(streams), kind="stable")
-    for first in range(0, order.size, _BLOCK):
-        at = order[first : first + _BLOCK + 1]
-        stream, start = streams[at], starts[at]
+def _in_order_of_time(streams: Codes, starts: I64, ends: I64) -> bool:
+    """Return whether rows, sorted by stream, are in order of (start, end) on each."""
+    for first in range(0, streams.size, _BLOCK):
+        stream, start, end = (each[first : first + _BLOCK + 1] for each in (streams, starts, ends))
         later = (stream[1:] != stream[:-1]) | (start[1:] > start[:-1])
-        later |= (start[1:] == start[:-1]) & (ends[at[1:]] >= ends[at[:-1]])
+        later |= (start[1:] == start[:-1]) & (end[1:] >= end[:-1])
         if not later.all():
-            return np.lexsort((ends, starts, streams))
-    return order
+            return False
+    return True
 
 
 def _disjoint(streams: Codes, starts: I64, ends: I64) -> Rows:
@@ -567,22 +576,25 @@ class CutCopies:
         row[rest] = self.rows[at[rest] - size]
         return row
 
-    def starts(self, at: Rows) -> I64:
-        """Return the starts of these rows."""
-        starts, size = self.device.starts[self.row(at)], self.device.starts.size
-        rest = np.flatnonzero(at >= size)
-        starts[rest] = self.times[at[rest] - size]
-        return starts
+    def times_of(self, at: Rows) -> tuple[I64, I64]:
+        """Return the starts and ends of these rows, no end before its start; block by block, as `gathered` does."""
+        starts, ends = np.empty(at.size, np.int64), np.empty(at.size, np.int64)
+        for first in range(0, at.size, _BLOCK):
+            block = slice(first, first + _BLOCK)
+            starts[block], ends[block] = self._times(at[block])
+        return starts, ends
 
-    def ends(self, at: Rows) -> I64:
-        """Return the ends of these rows, none before its start."""
-        row = self.row(at)
-        ends: I64 = np.maximum(self.device.starts[row], self.device.ends[row])
+    def _times(self, at: Rows) -> tuple[I64, I64]:
+        row, size = self.row(at), self.device.starts.size
+        starts, ends = self.device.starts[row], self.device.ends[row]
+        np.maximum(starts, ends, out=ends)
         if self.rows.size:
             place = np.minimum(np.searchsorted(self.rows, row), self.rows.size - 1)
             cut = np.flatnonzero(self.rows[place] == at)
             ends[cut] = self.times[place[cut]]
-        return ends
+            rest = np.flatnonzero(at >= size)
+            starts[rest] = self.times[at[rest] - size]
+        return starts, ends
 
 
 def _issue_times(host: PathHost, work: Works, at: I64, names: Codes, idle: Mask) -> I64:
