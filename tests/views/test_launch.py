@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+import numpy as np
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from views.device_rows import Row, end, in_order, launch_of, length, traces, work_by_device
 from views.tables import dicts, on_trace, statistics, trace
 from views.test_breakdown import call, work
 
+from tracekit.index.grouping import exact_sum
 from tracekit.model.report import Section
 from tracekit.model.trace import Trace
 from tracekit.views import VIEWS
@@ -171,3 +174,8 @@ def test_totals_alone_and_device_work_without_calls_are_told() -> None:
     section = compute(trace(work(0, 5)))
     assert section.tables == ()
     assert section.notes[0].startswith("needs runtime or driver calls")
+
+
+@given(st.lists(st.integers(-(1 << 63), (1 << 63) - 1), max_size=20))
+def test_a_sum_that_int64_does_not_hold_is_exact(values: list[int]) -> None:
+    assert exact_sum(np.array(values, np.int64)) == sum(values)

@@ -24,6 +24,7 @@ __all__ = [
     "INT64_MAX",
     "Groups",
     "Key",
+    "exact_sum",
     "exact_sums",
     "group_by",
     "key_of",
@@ -189,6 +190,11 @@ def sums(codes: I64, count: int, values: I64, what: str) -> tuple[list[int], lis
     except OverflowError as err:
         raise too_much(what) from err
     return result.calls.tolist(), result.total.tolist()
+
+
+def exact_sum(values: I64) -> int:
+    """Return the total of the values, however large it is."""
+    return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
 
 
 def exact_sums(codes: I64, count: int, values: I64) -> list[int]:

@@ -23,6 +23,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from tracekit.analysis.segments import place_type
 from tracekit.analysis.statistics import Grouped
 from tracekit.index import devices as _devices
 from tracekit.index import grouping
@@ -215,14 +216,17 @@ class _Queue:
 def _queue(begun: I64, starts: I64) -> _Queue:
     """Return the figures of a queue. begun: starts of the launch calls; starts: of their work, never earlier."""
     at = np.concatenate((begun, starts))
-    change = np.repeat(np.array([1, -1]), begun.size)
+    change = np.repeat(np.array([1, -1], np.int8), begun.size)
     # Work that starts as another launch begins has left the queue before it; work that never waited leaves last.
-    turn = np.concatenate((np.ones(begun.size, np.int64), np.where(starts > begun, 0, 2)))
+    turn = np.concatenate((np.ones(begun.size, np.int8), np.where(starts > begun, np.int8(0), np.int8(2))))
     order = np.lexsort((turn, at))
-    length = np.cumsum(change[order])
-    held = np.diff(at[order])
-    span = int(at[order][-1] - at[order][0])
-    waited = sum((starts - begun).tolist())
+    del turn
+    length = np.cumsum(change[order], dtype=place_type(at.size))
+    at = at[order]
+    del change, order
+    held = np.diff(at)
+    span = int(at[-1] - at[0])
+    waited = grouping.exact_sum(starts - begun)
     full = int(held[length[:-1] >= FULL_QUEUE].sum())
     first, last = int(begun.min()), int(begun.max())
     rate = round((begun.size - 1) * 1e9 / (last - first), 3) if last > first else None

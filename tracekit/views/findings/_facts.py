@@ -673,8 +673,10 @@ class Facts:
 
     def _section(self, index: TraceIndex, label: str, view: str) -> Section:
         if (view, label) not in self.sections:
-            for each in self.__dict__.get("upper_bounds", {}).values():
-                each.forget()  # a view may take as much memory as they do
+            if "upper_bounds" in self.__dict__:  # a view may take as much memory as they do
+                for each in self.upper_bounds.values():
+                    each.forget()
+                arrow.release_memory()
             self.sections[view, label] = self.view(view, index)
         return self.sections[view, label]
 

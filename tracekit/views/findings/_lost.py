@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tracekit.analysis.captures import CAPTURE_BEGIN, CAPTURE_END, between
-from tracekit.analysis.links import one_key
+from tracekit.analysis.links import link_columns
 from tracekit.index import gaps as _gaps
 from tracekit.index.launches import named as named_like
 from tracekit.model.arrow import I64, Mask
@@ -104,20 +104,18 @@ def _counts(facts: Facts, launches: I64, linked: Mask) -> tuple[int, int, I64]:
     # The first and the last piece that has a launch bound what the profiler saw of both sides.
     low, high = int(starts[linked].min()), int(starts[linked].max())
     orphans = kernel & ~linked & (starts >= low) & (starts <= high)
-    source, correlation = facts.index.ints("source"), facts.index.ints("correlation")
-    every = np.concatenate((launches, rows))
+    # One number for all rows tells none apart.
+    keys = [each for each in map(facts.index.ints, ("source", "correlation")) if each.strides != (0,)]
     # Nulls are left out: launches have an id, and of the work the rows that are known alone count.
-    keys = one_key([source[every], correlation[every]], every.size)
-    own, of_work = keys[: launches.size], keys[launches.size :]
+    without = link_columns(keys, rows[known], launches).launch < 0
     called = facts.launched.launch[linked]
     first, last = int(facts.starts[called].min()), int(facts.starts[called].max())
     begun = facts.starts[launches]
-    without = ~np.isin(own, of_work[known]) & (begun >= first) & (begun <= last)
+    without &= (begun >= first) & (begun <= last)
     without &= ~_captured(facts, launches)
-    seen = np.unique(own, return_index=True)[1]  # a driver call within a runtime call has the same id
-    once = np.zeros(launches.size, np.bool_)
-    once[seen] = True
-    return int(np.count_nonzero(kernel)), int(np.count_nonzero(orphans)), launches[without & once]
+    if without.any():  # a driver call within a runtime call has the same id
+        without &= link_columns(keys, launches, launches).launch == np.arange(launches.size)
+    return int(np.count_nonzero(kernel)), int(np.count_nonzero(orphans)), launches[without]
 
 
 def _captured(facts: Facts, launches: I64) -> Mask:
