@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracekit.analysis import links
-from tracekit.analysis.links import link
+from tracekit.analysis.links import link, link_columns
 
 WIDE = st.sampled_from([-(1 << 63), -(1 << 62), -1, 0, 1, 2, 1 << 40, 1 << 62, (1 << 63) - 1])
 NARROW = st.integers(0, 3)
@@ -52,6 +52,22 @@ def test_links_equal_a_dictionary(tables: tuple[np.ndarray, ...], masked: bool) 
     assert found.work.tolist() == [expected.count(row) for row in range(len(launches))]
     assert found.orphans == expected.count(-1)
     assert found.duplicates == int(launch_known.sum()) - len(first)
+
+
+@settings(max_examples=200)
+@given(keys(), st.booleans())
+def test_rows_of_the_same_columns_are_linked_as_keys_of_their_own(tables: tuple[np.ndarray, ...], masked: bool) -> None:
+    launches, devices, launch_known, device_known = tables
+    rows = np.random.default_rng(len(launches)).permutation(len(launches) + len(devices))
+    columns, known = np.concatenate((launches, devices)), np.concatenate((launch_known, device_known))
+    columns[rows], known[rows] = columns.copy(), known.copy()
+    own, of_work = rows[: len(launches)], rows[len(launches) :]
+    found = link_columns(columns.T, own, of_work, known=known if masked else None)
+    told = {"launch_known": launch_known, "device_known": device_known} if masked else {}
+    expected = link(launches, devices, **told)
+    assert found.launch.tolist() == expected.launch.tolist()
+    assert found.work.tolist() == expected.work.tolist()
+    assert (found.duplicates, found.orphans) == (expected.duplicates, expected.orphans)
 
 
 def test_one_launch_has_many_device_rows_and_orphans_stay() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from doors.analysis import analysis_path_gains as _path_gains
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from path_cases import COPY, GEMM, LAUNCH, OP, SYNC, cases, device, edges_of, few_ns, host, slow_end, waits, window
@@ -118,6 +119,16 @@ def test_sets_that_are_evaluated_one_by_one_save_what_they_do_together(monkeypat
     for cells in (1, 2 * graph.nodes.starts.size, 4 * graph.nodes.starts.size):
         small(monkeypatch, Limit.PATH_GAIN_CELLS, cells)
         assert upper_bounds(graph, masks).tolist() == together
+
+
+@pytest.mark.parametrize("highest", [5, (1 << 31) - 1])
+def test_inputs_are_in_order_of_read_and_stop_however_many_stops_there_are(highest: int) -> None:
+    rng = np.random.default_rng(highest)
+    reads = np.repeat(np.arange(70_000), rng.integers(1, 4, 70_000))
+    sources = rng.integers(0, 5, reads.size).astype(np.int32)
+    sources[-1] = highest
+    order = _path_gains._order(reads, sources)
+    assert order.tolist() == np.lexsort((sources, reads)).tolist()
 
 
 def test_streams_that_many_threads_launch_onto_save_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

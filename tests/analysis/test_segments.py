@@ -10,9 +10,12 @@ from tracekit.analysis.segments import (
     as_int64,
     check_same_length,
     distinct,
+    fitting,
+    gathered,
     group_bounds,
     narrow,
     order_by_lane,
+    place_type,
     previous_greater,
     rows_by,
     run_starts,
@@ -134,3 +137,20 @@ def test_previous_greater_finds_what_a_walk_to_the_left_finds(segments: list[lis
 def test_previous_greater_reaches_the_far_end(n: int) -> None:
     values = np.concatenate((np.array([n + 1]), np.arange(n - 1)))
     assert previous_greater(values, values, np.zeros(1, np.intp)).tolist() == [-1] + [0] * (n - 1)
+
+
+@pytest.mark.parametrize(("value", "width"), [(0, 4), ((1 << 31) - 1, 4), (1 << 31, 8), (-(1 << 40), 8)])
+def test_values_take_four_bytes_where_all_of_them_fit(value: int, width: int) -> None:
+    found = fitting(np.array([1, value], np.int64))
+    assert (found.tolist(), found.itemsize) == ([1, value], width)
+
+
+def test_places_take_four_bytes_where_their_number_fits() -> None:
+    assert (place_type((1 << 31) - 1), place_type(1 << 31)) == (np.int32, np.int64)
+
+
+def test_values_are_gathered_in_blocks_as_at_once() -> None:
+    places = np.random.default_rng(1).integers(0, 9, 100_000).astype(np.int32)
+    for values in (np.arange(9) * 7, np.arange(9) > 4):
+        assert gathered(values, places).tolist() == values[places].tolist()
+        assert gathered(values, places[:0]).dtype == values.dtype

@@ -306,18 +306,11 @@ class _Edges:
         starts, ends = graph.nodes.starts[nodes], graph.nodes.ends
         slack = starts - ends[calls]
         slack *= graph.launch_late[nodes]
-        if self.launched_wait:
-            slack -= self.chain_slack(nodes)
-            return slack
+        # Waits that would not happen are those of calls, and no call has a launch: the chain's slack is the graph's.
         starts -= ends[nodes - 1]
         starts *= graph.late[nodes]
         slack -= starts
         return slack
-
-    @property
-    def launched_wait(self) -> bool:
-        """Return whether any of `waited` has a launch: mostly they are calls."""
-        return bool((self.graph.launch[self.waited[0]] >= 0).any())
 
     def chain_slack(self, nodes: Rows) -> I64:
         """Return the slack of the edge from the node before each of these on its chain."""
