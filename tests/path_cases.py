@@ -90,29 +90,32 @@ def cases(draw: st.DrawFn, scale: int = 1) -> tuple[PathHost, PathDevice, Waits,
     return made, on, found, {"main": draw(st.integers(0, 2)), **window}
 
 
-LIMITS: dict[Any, dict[str, int]] = {
-    _path_waits: {
-        "TOLERANCE": 2,
-        "LEAST_FREE": 3,
-        "LONG": 9,
-        "LEAST_TIMES": 2,
-        "SOON": 3,
-        "HELD": 3,
-        "MOST_ISSUE": 6,
-        "_ENOUGH_PAUSES": 2,
-        "PAUSE": 4,
-    },
-    _path_doubts: {"LEAST_LAG": 5, "LEAST_LAG_TOLD": 2, "SOON": 6, "SHORT_PAUSE": 3},
-    _path_build: {"PAUSE": 4},
-    _path_gains: {"SHORT_PAUSE": 3},
-}
+LIMITS: tuple[tuple[Any, dict[str, int]], ...] = (  # a module may be there twice
+    (
+        _path_waits,
+        {
+            "TOLERANCE": 2,
+            "LEAST_FREE": 3,
+            "LONG": 9,
+            "LEAST_TIMES": 2,
+            "SOON": 3,
+            "HELD": 3,
+            "MOST_ISSUE": 6,
+            "_ENOUGH_PAUSES": 2,
+            "PAUSE": 4,
+        },
+    ),
+    (_path_doubts, {"LEAST_LAG": 5, "LEAST_LAG_TOLD": 2, "SOON": 6, "SHORT_PAUSE": 3}),
+    (_path_build, {"PAUSE": 4}),
+    (_path_gains, {"SHORT_PAUSE": 3}),
+)
 
 
 @contextmanager
 def few_ns() -> Iterator[None]:
     """Make the limits of time a few ns, so that windows as those of `window` reach all of them."""
     with pytest.MonkeyPatch.context() as patch:
-        for module, limits in LIMITS.items():
+        for module, limits in LIMITS:
             for name, value in limits.items():
                 patch.setattr(module, name, value)
         yield

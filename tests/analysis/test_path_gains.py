@@ -79,6 +79,7 @@ def test_bounds_of_windows_with_doubts_of_all_kinds_are_what_the_longest_path_sa
     with few_ns():
         for case in range(60 * seed, 60 * seed + 60):
             made, on, found, options = window(case)
+            small(monkeypatch, Limit.PATH_GAIN_FEW_SETS, (0, 9)[case // 3 % 2])
             graph = build(made, on, found, **options)
             sets = [{case % 6}, {case % 6, case % 5}, {0, 1, 2}, {3, 4, 5}, set(range(6))]
             masks = [np.isin(graph.nodes.names, sorted(names)) for names in sets]
