@@ -119,11 +119,11 @@ def _sections(index: TraceIndex, names: Sequence[str], options: ViewOptions) -> 
             from tracekit.views.path.critical_path import drop_graphs
 
             drop_graphs(index)
-        arrow.release_memory()
     return sections
 
 
 def _section(index: TraceIndex, name: str, options: ViewOptions) -> Section:
+    arrow.release_memory()  # that of the reader, or of the view before
     return computed(view_named(name, options.compat), index, options)
 
 
@@ -262,6 +262,7 @@ def _headline(trace: Trace, sections: Sequence[Section], options: ViewOptions) -
     def section(name: str) -> Section:
         return given[name] if name in given else _section(index, name, plain)
 
+    arrow.release_memory()
     return headline.find(index, section, own_views(trace))
 
 
@@ -315,7 +316,6 @@ def report(trace: Trace, *, options: ViewOptions | None = None) -> Report:
     # The critical path behind the findings: both need its graph, the largest of all joins, and nothing else does.
     for name in sorted(names, key=lambda name: names.index("findings" if name == "critical_path" else name)):
         sections_by_view[name] = _section(index, name, options)
-        arrow.release_memory()
     sections = [sections_by_view[name] for name in names]
     first = _headline(trace, sections, options)
     if by:
