@@ -100,6 +100,13 @@ class HostTree:
         at[self.rows] = np.arange(self.rows.size)
         return at
 
+    def places_of(self, rows: I64) -> I64:
+        """Return the place of each of these rows of EVENTS in `rows`, -1 for none."""
+        if not self.rows.size:
+            return np.full(rows.size, -1, np.int64)
+        place = np.minimum(np.searchsorted(self.rows, rows), self.rows.size - 1)
+        return np.where(self.rows[place] == rows, place, -1)
+
     def own_work(self) -> tuple[I64, I64]:
         """Return shape (n,) twice: device ns and device events that each range launched itself."""
         charged = self.owner >= 0
@@ -175,8 +182,8 @@ def host(index: TraceIndex) -> HostTree:
     lanes = lanes_of(index, rows)
     is_call = calls[rows]
     tree = nest(lanes, starts, ends)
-    work = np.flatnonzero(index.kind_mask(DEVICE_WORK) & timed)
-    work_ns = np.maximum(every_length[work], 0)
+    picked = index.pick(DEVICE_WORK)
+    work, work_ns = picked.rows, picked.durations
     if float(work_ns.sum(dtype=np.float64)) >= float(grouping.INT64_MAX):
         raise grouping.too_long()
     launch = launches_of(index, work).launch
@@ -370,12 +377,14 @@ def by_time(index: TraceIndex) -> ByTime:
     speaking = np.unique(source[calls])
     called = tree.launch >= 0
     asked = np.flatnonzero((tree.owner < 0) & ~np.isin(source[tree.work], speaking))
+    times = index.starts[tree.work]
+    times[called] = index.starts[tree.launch[called]]
+    places = np.flatnonzero(~tree.is_call & ~np.isin(source[tree.rows], speaking)) if asked.size else asked
+    if not places.size:
+        none, never = (np.broadcast_to(value, tree.work.size) for value in (np.int64(-1), np.False_))
+        return ByTime(tree, none, none, times, never, speaking, 0, 0)
     owner, thread = np.full(tree.work.size, -1, np.int64), np.full(tree.work.size, -1, np.int64)
-    times = np.where(called, np.append(index.starts, 0)[tree.launch], index.starts[tree.work])
     by_call = np.zeros(tree.work.size, np.bool_)
-    places = np.flatnonzero(~tree.is_call & ~np.isin(source[tree.rows], speaking))
-    if not asked.size or not places.size:
-        return ByTime(tree, owner, thread, times, by_call, speaking, 0, 0)
     home, several = _threads(index, tree, places, asked)
     sure = home >= 0
     rows, thread[asked] = asked[sure], home

@@ -237,6 +237,8 @@ def _texts(column: arrow.Chunked) -> tuple[I32, list[str]]:
     chunks = [arrow.encoded(chunk) for chunk in column.chunks]
     if not chunks:
         return np.zeros(0, np.int32), []
+    if column.null_count == len(column):  # one number for all rows takes no memory
+        return np.broadcast_to(np.int32(-1), len(column)), arrow.texts(chunks[-1].dictionary)
     codes = [arrow.codes(chunk) for chunk in chunks]
     return codes[0] if len(codes) == 1 else np.concatenate(codes), arrow.texts(chunks[-1].dictionary)
 

@@ -152,7 +152,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
 
 
 def _outermost(index: TraceIndex, host: _host.HostTree, owners: _owners.Owners, picked: PickedRows) -> _CountedRanges:
-    place = host.places()[picked.rows]
+    place = host.places_of(picked.rows)
     kind = np.zeros(picked.rows.size, np.int64)
     for number, phase in enumerate(PHASES, 1):
         kind[index.kind_mask({phase})[picked.rows]] = number

@@ -271,7 +271,7 @@ _TITLE = "Operators"
 _KINDS = frozenset({Kind.OPERATOR, Kind.PYTHON_OP})
 _COLUMNS = _host.COLUMNS | _GRAPH_COLUMNS
 _FLOPS = r'"(?:flops|FLOPs|Flops|FLOPS)":\s*"?(?P<flops>\d{1,18})"?\s*[,}]'
-_AT_ONCE = 1 << 16
+_AT_ONCE = 1 << 14
 """Rows whose args are looked at together."""
 _NUMBER = "#"
 _DETAIL_NOTE = "rows below an operator (level 1, 2): what it called and launched, with ratios of that operator"
@@ -317,6 +317,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if options.op_detail:
         table = _with_details(table, charged(index, by_thread=options.thread_sep), options)
         notes.append(_DETAIL_NOTE)
+    index.drop(charged)  # a number for each range, which no other view asks for
     table = replace(table, columns=tuple(c for c in table.columns if c.name != _NUMBER))
     table = _ranges.with_loose(table, computed.ranges)
     notes += [*computed.ranges.notes("operator"), *graph_notes(index), *both_note(index, _KINDS, "operator")]

@@ -47,9 +47,11 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of these rows, and that of those without times. Raises: UsageError for an unknown --sort."""
     tabulate.require(index, TABLE.name, TABLE.columns)
     whole = index
-    index = TraceIndex(replace(index.trace, totals=index.totals.filter(_calls(index))))
-    kinds, by_kind, percents = TABLE.key
-    index.give(figures, TABLE.figures(whole), kinds, by_kind=by_kind, percents=percents)
+    totals_of_calls = index.totals.filter(_calls(index))
+    if totals_of_calls.num_rows < index.totals.num_rows:  # a trace of its own, for which all events are looked at
+        index = TraceIndex(replace(index.trace, totals=totals_of_calls))
+        kinds, by_kind, percents = TABLE.key
+        index.give(figures, TABLE.figures(whole), kinds, by_kind=by_kind, percents=percents)
     section = TABLE.compute(index, options)
     if index.events.num_rows:
         section = replace(section, tables=tuple(_without_ratio(table) for table in section.tables))

@@ -257,7 +257,7 @@ def with_loose(table: ReportTable, figures: RangeFigures) -> ReportTable:
 
 def charge(host: HostTree, picked: PickedRows, groups: grouping.Groups) -> Charged:
     """Return these ranges with the device work that is theirs."""
-    places = host.places()[picked.rows]
+    places = host.places_of(picked.rows)
     wanted = np.zeros(host.rows.size, np.bool_)
     wanted[places[places >= 0]] = True
     launched, _ = host.own_work()
