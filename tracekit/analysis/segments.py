@@ -143,7 +143,7 @@ def distinct(places: I64 | I32, size: int, but: I64 | None = None) -> I64:
     return np.flatnonzero(occurs)
 
 
-def compact_codes(codes: I64, size: int) -> tuple[I64, I64]:
+def compact_codes(codes: Rows, size: int) -> tuple[I64, I64]:
     """Return the codes that occur, ascending, and for each row the place of its code among them.
 
     size: codes are 0 .. size - 1. A few are counted, which takes a tenth of the time of a sort. The places may be

@@ -30,6 +30,7 @@ __all__ = [
     "key_of",
     "kind_mask",
     "numbered",
+    "numbered_codes",
     "rows_of_groups",
     "statistics",
     "statistics_by",
@@ -126,7 +127,7 @@ def group_by(*keys: Key) -> Groups:
         if width == 1:
             parts.append(np.zeros(count, np.int64))
             continue
-        found, codes = compact_codes(codes * width + key.codes, count * width)
+        found, codes = compact_codes(_wide(codes, count, key.codes, width), count * width)
         parts = [part[found // width] for part in parts] + [found % width]
         count = found.size
     labels = tuple([key.labels[i] for i in part.tolist()] for key, part in zip(keys, parts, strict=True))
@@ -151,12 +152,25 @@ def numbered(keys: Iterable[Key]) -> I64:
 
     Keys that are made one after the other are not all in memory at once.
     """
+    return numbered_codes((key.codes, len(key.labels)) for key in keys)
+
+
+def numbered_codes(columns: Iterable[tuple[Rows, int]]) -> I64:
+    """Return what `numbered` does, of columns of codes, as narrow as they are, and the number of labels of each."""
     codes, count = np.zeros(0, np.int64), 0
-    for key in keys:
-        wide = codes * len(key.labels) + key.codes if count else key.codes
-        found, codes = compact_codes(wide, max(count, 1) * len(key.labels))
+    for column, width in columns:
+        found, codes = compact_codes(_wide(codes, count, column, width) if count else column, max(count, 1) * width)
         count = found.size
     return codes
+
+
+def _wide(codes: I64, count: int, more: Rows, width: int) -> Rows:
+    """Return a number for each pair of codes. count, width: how many the codes, and those beside them, may be."""
+    if count == 1:
+        return more
+    wide = codes * np.int64(width)
+    wide += more
+    return wide
 
 
 def statistics_by(

@@ -145,7 +145,9 @@ def several_clocks(index: TraceIndex) -> bool:
 def spans(codes: I64, n_groups: int, starts: I64, ends: I64) -> tuple[I64, I64]:
     """Return first start and last end of each group, shape (n_groups,); 0 and 0 for a group without rows."""
     first, last = np.zeros(n_groups, np.int64), np.zeros(n_groups, np.int64)
-    if n_groups <= 8:  # sorting costs more than a few passes over the rows
+    if n_groups == 1 and codes.size:  # of all rows, without a copy
+        first[0], last[0] = starts.min(), ends.max()
+    elif n_groups <= 8:  # sorting costs more than a few passes over the rows
         for group in np.flatnonzero(np.bincount(codes, minlength=n_groups)).tolist():
             mine = codes == group
             first[group], last[group] = starts[mine].min(), ends[mine].max()

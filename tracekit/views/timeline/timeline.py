@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from tracekit.analysis.intervals import coverage, merge, union_length_by
 from tracekit.analysis.lanes import LaneAssigner
 from tracekit.analysis.links import one_key
 from tracekit.analysis.nesting import innermost, nest
-from tracekit.analysis.segments import order_by_lane, rows_by
+from tracekit.analysis.segments import narrow, order_by_lane, rows_by
 from tracekit.index import grouping
 from tracekit.index import lanes as _lanes
 from tracekit.index import launches as _launches
@@ -25,7 +26,7 @@ from tracekit.index.sources import source_label, source_labels, spans, synthetic
 from tracekit.index.trace_index import TraceIndex
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import args, arrow
-from tracekit.model.arrow import F64, I64, Chunked, Mask, Rows
+from tracekit.model.arrow import F64, I64, Chunked, Codes, Column, Mask, Rows
 from tracekit.model.display import plural
 from tracekit.model.report import Bar, Cell, Section, integer_of
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, USER_RANGES, Kind, describe
@@ -48,6 +49,8 @@ __all__ = ["UNNAMED", "VIEW"]
 
 _PHASES = ("s", "t", "f")
 _FEW_LANES = 64
+_AT_ONCE = 1 << 16
+"""Rows whose args are looked at together."""
 
 
 def launch_places(index: TraceIndex, events: LaneEvents) -> tuple[I64, I64]:
@@ -70,15 +73,7 @@ def flow_places(index: TraceIndex, events: LaneEvents, launches: tuple[I64, I64]
     points = np.flatnonzero(index.kind_mask({Kind.FLOW}) & index.has("correlation"))
     if not points.size:
         return none, none, 0
-    column = index.events.column("args").take(points).combine_chunks().dictionary_encode()
-    phases, cats = (args.texts(column, key) for key in ("ph", "cat"))
-    phase = _renumbered(*phases)
-    enclosing = _renumbered(*args.texts(column, "bp"), of=("e",)) == 0
-    points, phase, cat, enclosing = (each[phase >= 0] for each in (points, phase, cats[0], enclosing))
-    ids = (index.ints("source"), index.texts("name")[0], index.ints("correlation"))
-    codes = one_key([*(each[points].astype(np.int64, copy=False) for each in ids), cat], points.size)
-    order = np.lexsort((phase, index.starts[points], codes))
-    points, phase, enclosing, codes = (each[order] for each in (points, phase, enclosing, codes))
+    points, phase, enclosing, codes = _by_arrow(index, points)
     numbers = np.arange(points.size)
     before = np.maximum.accumulate(
         np.where(phase != 2, numbers, -1)
@@ -102,17 +97,40 @@ def flow_places(index: TraceIndex, events: LaneEvents, launches: tuple[I64, I64]
     return pairs // size, pairs % size, int(np.count_nonzero(~used))
 
 
-def _renumbered(codes: I64, texts: Sequence[str], of: Sequence[str] = _PHASES) -> I64:
+def _by_arrow(index: TraceIndex, points: I64) -> tuple[I64, Codes, Mask, I64]:
+    """Return the points that have a phase, those of an arrow together and in order of time.
+
+    With each its phase, whether it is of the event around it by its own word, and the number of its arrow.
+    """
+    column = _encoded(index.events.column("args"), points)
+    phase, cat = _renumbered(*args.texts(column, "ph")), args.texts(column, "cat")[0]
+    enclosing = _renumbered(*args.texts(column, "bp"), of=("e",)) == 0
+    del column
+    if (phase < 0).any():
+        points, phase, cat, enclosing = (each[phase >= 0] for each in (points, phase, cat, enclosing))
+    ids = (index.ints("source"), index.texts("name")[0], index.ints("correlation"))
+    codes = one_key([*(each[points].astype(np.int64, copy=False) for each in ids), cat], points.size)
+    order = np.lexsort((phase, index.starts[points], codes))
+    return points[order], phase[order], enclosing[order], codes[order]
+
+
+def _encoded(column: Chunked, rows: I64) -> Column:
+    """Return these rows of a column of texts as a dictionary; the texts are copied a part at a time."""
+    parts = [arrow.take(column, rows[at : at + _AT_ONCE]).dictionary_encode() for at in range(0, rows.size, _AT_ONCE)]
+    return pa.chunked_array([chunk for part in parts for chunk in part.chunks]).unify_dictionaries().combine_chunks()
+
+
+def _renumbered(codes: I64, texts: Sequence[str], of: Sequence[str] = _PHASES) -> Codes:
     """Return the place of each row's text in `of`, -1 for any other."""
-    number = np.array([*(of.index(text) if text in of else -1 for text in texts), -1], np.int64)
-    places: I64 = number[codes]
+    number = np.array([*(of.index(text) if text in of else -1 for text in texts), -1], np.int8)
+    places: Codes = number[codes]
     return places
 
 
 def _places(index: TraceIndex, events: LaneEvents, points: Rows, enclosing: Mask) -> I64:
     """Return the place of the event of each point, -1 for none."""
     timed = np.flatnonzero(index.has("dur_ns"))
-    lanes = _lanes_of(index, np.concatenate((timed, points)))
+    lanes = narrow(_lanes_of(index, np.concatenate((timed, points))))
     of_events, of_points = lanes[: timed.size], lanes[timed.size :]
     asked_for = np.isin(of_events, of_points)
     timed, of_events = timed[asked_for], of_events[asked_for]
@@ -126,7 +144,8 @@ def _places(index: TraceIndex, events: LaneEvents, points: Rows, enclosing: Mask
         ends = begins + index.lengths[timed[inside]]
         at_once = innermost(of_events[inside], begins, ends, of_points[asked], at[asked])
         event_of_point[asked] = np.append(inside, -1)[at_once]
-    after, rows_of = np.flatnonzero(~enclosing), dict(rows_by(of_events))
+    after = np.flatnonzero(~enclosing)
+    rows_of = dict(rows_by(of_events)) if after.size else {}
     for lane, places in rows_by(of_points[after]):
         asked = after[places]
         inside = rows_of.get(lane, after[:0])
@@ -141,19 +160,20 @@ def _lanes_of(index: TraceIndex, rows: Rows) -> I64:
     """Return the number of the thread or stream of each row. A row that names a device is on a stream."""
     on_device = index.kind_mask(DEVICE_WORK)[rows] | index.has("device")[rows]
 
-    def key(column: str, side: bool) -> grouping.Key:
-        lanes = index.key(column, rows)
-        return grouping.Key(np.where(on_device == side, lanes.codes, 0), lanes.labels)
+    def key(column: str, side: bool | None = None) -> tuple[Rows, int]:
+        codes, labels = index.codes(column)
+        lanes = codes[rows]
+        return (lanes if side is None else np.where(on_device == side, lanes, lanes.dtype.type(0))), len(labels)
 
-    makers: list[Callable[[], grouping.Key]] = [
-        lambda: index.key("source", rows),
-        lambda: index.key("pid", rows),
-        lambda: grouping.Key(on_device.astype(np.int64), [False, True]),
+    makers: list[Callable[[], tuple[Rows, int]]] = [
+        lambda: key("source"),
+        lambda: key("pid"),
+        lambda: (on_device.astype(np.int8), 2),
         lambda: key("device", True),
         lambda: key("stream", True),
         lambda: key("tid", False),
     ]
-    return grouping.numbered(make() for make in makers)
+    return grouping.numbered_codes(make() for make in makers)
 
 
 # Tracks over time: a counter for each name, owner, process and device, and the memory that is held on each device.
