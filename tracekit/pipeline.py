@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from io import TextIOWrapper
 from pathlib import Path
 
 from tracekit import compat as upstreams
@@ -420,6 +421,14 @@ def write_report(
     refuse_inputs(target, [s.opened or s.path for s in trace.run.sources])
     made = report(trace, options=shown)
     index_of(trace).clear()  # the page needs none of the joins
-    text = render(made, form, options)
+    pieces = _pieces(made, form, options)
     with new_file(Path(target), force=force) as file:
-        file.write(text.encode("utf-8", "replace"))
+        text = TextIOWrapper(file, "utf-8", "replace", newline="")
+        text.writelines(pieces)
+        text.detach()
+
+
+def _pieces(shown: Report, form: str, options: RenderOptions | None) -> Iterable[str]:
+    """Return a report in a form of `RENDERERS`, piece by piece where it can be. Raises: UsageError for another form."""
+    pieces = RENDERERS[form].pieces if form in RENDERERS else None
+    return [render(shown, form, options)] if pieces is None else pieces(shown, options or RenderOptions())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from tracekit.errors import UsageError
 from tracekit.lazy_dataclass import dataclass
@@ -65,11 +65,15 @@ class RenderOptions:
 
 @dataclass(frozen=True, slots=True)
 class Renderer:
-    """One form of a report. An output with one of the `suffixes` gets this form."""
+    """One form of a report. An output with one of the `suffixes` gets this form.
+
+    pieces: returns what `render` does piece by piece, for a form whose texts may be large; None for others.
+    """
 
     name: str
     suffixes: tuple[str, ...]
     render: Callable[[Report, RenderOptions], str]
+    pieces: Callable[[Report, RenderOptions], Iterator[str]] | None = None
 
 
 def first_lines(report: Report) -> str:

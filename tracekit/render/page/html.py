@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
 
@@ -148,13 +148,18 @@ class _Page:
 
 def render(report: Report, options: RenderOptions) -> str:
     """Return the page. Raises: UsageError for an unknown unit of time."""
+    return "".join(pieces(report, options))
+
+
+def pieces(report: Report, options: RenderOptions) -> Iterator[str]:
+    """Return the page, piece by piece. Raises: UsageError for an unknown unit of time, before the first piece."""
     data = packed(report)
     page = _Page(report, LongNames(data.short), change=change_box(report, options))
     telling, _ = prose.nothing_to_show(report.sections)
     for number in in_order(report.sections):
         section = report.sections[number]
         _add(page, report, number, options, telling=any(section is each for each in telling))
-    return shell.written(
+    return shell.pieces(
         "report.html.j2",
         options,
         _uses(page),
@@ -383,4 +388,4 @@ def _sentence(line: str) -> str:
     return f"R{line[1:]}" if line.startswith("read ") else line
 
 
-RENDERER = Renderer(name="html", suffixes=(".html", ".htm"), render=render)
+RENDERER = Renderer(name="html", suffixes=(".html", ".htm"), render=render, pieces=pieces)

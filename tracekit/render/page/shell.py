@@ -32,7 +32,19 @@ from tracekit.render.prose import levels
 if TYPE_CHECKING:
     import jinja2
 
-__all__ = ["MOST_ROWS", "Sheet", "Use", "asset", "assets", "filled", "sheet", "templates", "unpacker", "written"]
+__all__ = [
+    "MOST_ROWS",
+    "Sheet",
+    "Use",
+    "asset",
+    "assets",
+    "filled",
+    "pieces",
+    "sheet",
+    "templates",
+    "unpacker",
+    "written",
+]
 
 # Tables of a report for the templates: each cell with its text, its exact value and its tooltip.
 
@@ -195,12 +207,17 @@ _LINKED = (
 
 def written(template: str, options: RenderOptions, uses: frozenset[Use], **values: object) -> str:
     """Return a page of a template, with styles and scripts inside or linked. uses: what the page shows."""
+    return "".join(pieces(template, options, uses, **values))
+
+
+def pieces(template: str, options: RenderOptions, uses: frozenset[Use], **values: object) -> Iterator[str]:
+    """Return a page as `written` does, piece by piece: a large one need not be in memory as a whole."""
     folder = _templates()
     page = _environment(str(folder)).get_template(template)
     if options.assets:
         styles, scripts = _used(STYLES, uses), _used(SCRIPTS, uses)
         links = [f"{options.assets}/{name}" for name in styles], [f"{options.assets}/{name}" for name in scripts]
-        return page.render(linked=True, styles=links[0], scripts=links[1], packed=None, policy=_LINKED, **values)
+        return page.generate(linked=True, styles=links[0], scripts=links[1], packed=None, policy=_LINKED, **values)
     style = "".join(_text(folder, name) for name in _used(STYLES, uses) if name not in SCRIPTED_STYLES)
     more = {name: _text(folder, name) for name in _used(STYLES, uses) if name in SCRIPTED_STYLES}
     scripted = {name: _text(folder, name) for name in _used(SCRIPTS, uses)}
@@ -209,7 +226,7 @@ def written(template: str, options: RenderOptions, uses: frozenset[Use], **value
         plain, more = [unpacker()], more | scripted
     policy = _policy([*plain, *(text for name, text in more.items() if name.endswith(".js"))])
     packed = _packed(tuple(more), tuple(more.values())) if more else None
-    return page.render(linked=False, styles=[style], scripts=plain, packed=packed, policy=policy, **values)
+    return page.generate(linked=False, styles=[style], scripts=plain, packed=packed, policy=policy, **values)
 
 
 def assets() -> dict[str, str]:
