@@ -486,6 +486,8 @@ def _taken(figure: Timeline, kept: np.typing.NDArray[np.bool_]) -> Timeline:
 
 MEMBERS_CHUNK = 1 << 14
 """Events of one part: its texts are short, but there may be many digits in them, and one click decodes all of it."""
+_RELEASED = MEMBERS_CHUNK << 3
+"""Events after which memory is given back: texts of many sizes leave holes in it that the next ones do not fit in."""
 MOST_DIGITS = 15
 """Digits of a number: scripts compute with floats, and a difference of two takes one bit more."""
 _MARKS = ("\x00", "\x01", "\x02")
@@ -510,6 +512,8 @@ def add_members(parts: list[DataPart], figure: Timeline, most_bytes: int) -> dic
     held = 0
     left: list[tuple[int, int, int]] = []
     for places in chunks_of(len(figure.events), MEMBERS_CHUNK):
+        if not places.start % _RELEASED:
+            arrow.release_memory()
         texts = _one(arrow.take(figure.members, figure.events.order[places]))
         known = np.flatnonzero(arrow.valid(texts))
         if not known.size:
@@ -654,10 +658,12 @@ def timeline_data(
         shown, missing = within(figure, fewer)
         data = _data(shown, missing, total)
     data.head |= {"title": escape_controls(title), "version": version}
+    arrow.release_memory()
     drawn = add_paths(data.parts, shown, paths, int(str(data.head["unit"])))
     if drawn:
         data.head["paths"] = drawn
     size = data.size
+    arrow.release_memory()
     data.head["args"], left = add_args(data.parts, shown, options.args_bytes)
     if left:
         data.head["argsLeft"] = left
@@ -668,6 +674,7 @@ def timeline_data(
     data.head["marks"] = [mark.head for mark in found]
     data.parts += [mark.part for mark in found if mark.part]
     data.mark_of = {(mark.view, mark.row): number for number, mark in enumerate(found)}
+    arrow.release_memory()
     return data
 
 

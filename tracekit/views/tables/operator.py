@@ -315,6 +315,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     table = tabulate.finish("operators", _TITLE, [*columns, number], options, blocks=blocks)
     notes = [*([_ranges.SELF_NOTE] if computed.ranges.device is not None else []), tabulate.PERCENTILE_NOTE]
     if options.op_detail:
+        arrow.release_memory()
         table = _with_details(table, charged(index, by_thread=options.thread_sep), options)
         notes.append(_DETAIL_NOTE)
     index.drop(charged)  # a number for each range, which no other view asks for

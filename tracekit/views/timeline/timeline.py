@@ -584,6 +584,7 @@ def _figure(
     utilization: tuple[tuple[str, list[float]], ...],
 ) -> tuple[Timeline, list[str]]:
     layout = lay_out(index, rows, index.starts, index.lengths)
+    arrow.release_memory()
     clocks = by_clock(index).codes
     names, name_texts = index.texts("name")
     kinds, kind_texts = index.texts("kind")
