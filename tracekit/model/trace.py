@@ -369,6 +369,8 @@ class Run:
         return run
 
 
+_BLOCK = 1 << 16
+"""Rows that are looked at together, where a copy of a whole column would take memory."""
 ARCHIVED_LEDGERS = "archived_ledgers"
 """The fact of a source that has the ledgers of the conversions which made the file, oldest first."""
 
@@ -571,9 +573,11 @@ class Trace:
         """Return first start and last end in ns, None without events."""
         if not self.events.num_rows:
             return None
-        ts = arrow.ints(self.events.column("ts_ns"))
-        dur = arrow.ints(self.events.column("dur_ns"))
-        return int(ts[0]), int((ts + np.maximum(dur, 0)).max())
+        last = []
+        for block in self.events.select(["ts_ns", "dur_ns"]).to_batches(max_chunksize=_BLOCK):
+            starts, lengths = map(arrow.ints, block.columns)
+            last.append(int((starts + np.maximum(lengths, 0)).max()))
+        return int(arrow.ints(self.events.column("ts_ns").slice(0, 1))[0]), max(last)
 
 
 TraceFilter = Callable[[Trace, object, dict[str, object]], Trace]

@@ -27,6 +27,7 @@ from tracekit.index import steps as _steps
 from tracekit.index.steps import Steps
 from tracekit.index.trace_index import TraceIndex
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import arrow
 from tracekit.model.arrow import I64, Codes, Mask
 from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, ReportTable, Section
@@ -44,6 +45,7 @@ OWNERS = 8
 NAMES = 20
 """Names with a row and an upper bound of their own, unless --top names another number."""
 MOST_NAMES = 200
+_BLOCK = 1 << 16
 
 _TITLE = "Critical path"
 PARTS = {
@@ -170,18 +172,13 @@ def _by_name(owners: _owners.Owners, paths: list[_OwnPath], options: ViewOptions
 def _names(each: _OwnPath, kept: int) -> list[tuple[Cell, ...]]:
     """Return name, part, time, share, pieces, total, won, left of what takes most of the path; longest first."""
     graph, path = each.own.graph, each.path
-    length = path.ends - path.starts
     width = len(PARTS)
-    # Lags are counted below zero, so that codes of names and lags are one range.
-    codes = (path.names.astype(np.int64) + len(Lag)) * width + path.parts
-    keys, inverse = np.unique(codes, return_inverse=True)
-    times = np.zeros(keys.size, np.int64)
-    np.add.at(times, inverse, length)
-    pieces = np.bincount(inverse, minlength=keys.size)
+    keys, times, pieces = _pieces(path)
     nodes = graph.nodes
     of_node = (nodes.names + len(Lag)) * width + nodes.parts
-    totals = _totals(keys, of_node, nodes.ends - nodes.starts)
+    totals = _totals(keys, of_node, nodes.starts, nodes.ends)
     order = np.lexsort((keys, -times))
+    arrow.release_memory()  # the bounds below need much
     shown, others = order[:kept], order[kept:]
     real = [int(k) for k in shown if keys[k] >= len(Lag) * width]
     masks = _Masks(of_node, [int(keys[k]) for k in real])
@@ -231,12 +228,24 @@ class _Masks(Sequence[Mask]):
         return mask
 
 
-def _totals(keys: I64, of_node: Codes, length: I64) -> I64:
-    """Return the time of all pieces of each key, on the path or not."""
-    at = np.minimum(np.searchsorted(keys, of_node), max(keys.size - 1, 0))
-    on = keys[at] == of_node if keys.size else np.zeros(of_node.size, np.bool_)
+def _pieces(path: Path) -> tuple[I64, I64, I64]:
+    """Return the names on a path, each with its part as one number, ascending; their time, and their pieces."""
+    # Lags are counted below zero, so that codes of names and lags are one range.
+    codes = (path.names.astype(np.int64) + len(Lag)) * len(PARTS) + path.parts
+    keys, inverse = np.unique(codes, return_inverse=True)
+    times = np.zeros(keys.size, np.int64)
+    np.add.at(times, inverse, path.ends - path.starts)
+    return keys, times, np.bincount(inverse, minlength=keys.size)
+
+
+def _totals(keys: I64, of_node: Codes, starts: I64, ends: I64) -> I64:
+    """Return the time of all pieces of each key, on the path or not; block by block, which takes no memory."""
     totals = np.zeros(keys.size, np.int64)
-    np.add.at(totals, at[on], length[on])
+    for first in range(0, of_node.size if keys.size else 0, _BLOCK):
+        block = slice(first, first + _BLOCK)
+        at = np.minimum(np.searchsorted(keys, of_node[block]), keys.size - 1)
+        on = keys[at] == of_node[block]
+        np.add.at(totals, at[on], (ends[block] - starts[block])[on])
     return totals
 
 
