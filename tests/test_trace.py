@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from small_limits import Limit, small
 
 from tracekit.errors import SchemaError, TracekitError
 from tracekit.model import schema
@@ -21,6 +22,15 @@ def test_a_trace_sorts_by_start_then_longest_first_and_keeps_ties() -> None:
     trace = Trace(events((5, 1, "a"), (5, None, "b"), (5, 9, "c"), (1, 0, "d"), (5, 9, "e")))
     assert trace.events.column("name").to_pylist() == ["d", "c", "e", "a", "b"]
     assert trace.span() == (1, 14)
+
+
+def test_the_span_is_that_of_all_rows_whatever_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = ((1, 50, "a"), (2, None, "b"), (3, -9, "c"), (4, 1, "d"), (60, None, "e"))
+    for size in (1, 2, 100):
+        small(monkeypatch, Limit.SPAN_ROWS, size)
+        assert Trace(events(*rows)).span() == (1, 60)
+        assert Trace(events(*rows[:4])).span() == (1, 51)
+        assert Trace(events((5, -9, "a"))).span() == (5, 5)
 
 
 def test_a_trace_without_events_has_no_span() -> None:

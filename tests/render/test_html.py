@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -25,10 +26,13 @@ from support import ROOT, TEMPLATES
 from timelines import a_timeline, read_page
 from viewers import PageResult, chromium_page, one_browser
 
+from tracekit import pipeline
 from tracekit.errors import UsageError
 from tracekit.model.display import UNKNOWN, escape_controls, shown_name, typical_time_unit
 from tracekit.model.report import Bar, Column, Report, ReportTable, Section
+from tracekit.model.trace import Trace
 from tracekit.model.units import TIME_EXPONENT, Unit, four_digits, percent, rounded, short_span
+from tracekit.readers.builder import RowBuilder
 from tracekit.render import RENDERERS
 from tracekit.render.base import RenderOptions
 from tracekit.render.page import batch_page, shell
@@ -148,6 +152,34 @@ def test_the_same_report_gives_the_same_bytes_again_and_in_any_process() -> None
     env = {**os.environ, "PYTHONHASHSEED": seed}
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == hashlib.sha256(text.encode()).hexdigest()
+
+
+@given(report=reports())
+@settings(max_examples=20)
+def test_a_page_in_pieces_is_the_page(report: Report) -> None:
+    pieces = RENDERERS["html"].pieces
+    assert pieces is not None
+    assert "".join(pieces(report, RenderOptions())) == rendered(report)
+
+
+def two_kernels() -> Trace:
+    rows = RowBuilder()
+    for number, name in enumerate(("a\r\nb", "é – \u2028")):
+        rows.add(ts_ns=5 * number, dur_ns=4, event_id=number, name=name, kind="kernel", source=0)
+    return Trace(pa.Table.from_batches([rows.take()]))
+
+
+@pytest.mark.parametrize("form", ["html", "json", "text"])
+def test_a_written_report_has_the_bytes_of_the_rendered_one(form: str, tmp_path: Path) -> None:
+    pipeline.write_report(two_kernels(), tmp_path / "made", form=form)
+    text = pipeline.render(pipeline.report(two_kernels()), form)
+    assert (tmp_path / "made").read_bytes() == text.encode("utf-8", "replace")
+
+
+def test_an_unknown_unit_is_refused_before_a_file_is_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="weeks"):
+        pipeline.write_report(two_kernels(), tmp_path / "page.html", options=RenderOptions(time_unit="weeks"))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_templates_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:

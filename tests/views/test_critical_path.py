@@ -293,3 +293,10 @@ def test_copies_from_pageable_memory_hold_their_calls_up() -> None:
     rows = {r["name"]: r for r in dicts(PATH(read(corpus("kineto/hta_alexnet.json.gz")), ViewOptions()).tables[1])}
     copy = rows["Memcpy HtoD (Pageable -> Device)"]
     assert copy["won"] >= 0.99 * copy["time"]
+
+
+def test_times_by_name_are_added_up_whatever_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = PATH(trace(*TWO_STEPS), ViewOptions())
+    for size in (1, 2, 3):
+        small(monkeypatch, Limit.PATH_TOTALS_NODES, size)
+        assert PATH(trace(*TWO_STEPS), ViewOptions()) == whole

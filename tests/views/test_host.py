@@ -126,3 +126,12 @@ def test_ranges_that_cross_and_device_work_without_an_owner_are_told() -> None:
     assert "1 range overlaps another of the same thread in part" in notes
     assert "1 of 2 device events have no launch call" in notes
     assert "1 of 2 device events were launched outside ranges" in notes
+
+
+@given(rows=programs())
+def test_rows_have_the_places_that_the_column_of_all_places_has(rows: list[dict[str, Any]]) -> None:
+    made = trace(*rows)
+    found = host(TraceIndex(made))
+    every = np.arange(made.events.num_rows)
+    assert found.places_of(every).tolist() == found.places().tolist()
+    assert found.places_of(every[:0]).size == 0

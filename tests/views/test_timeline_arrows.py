@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+from small_limits import Limit, small
 from timelines import drawn
 from views.tables import Row, trace
 from views.test_timeline import figure, view
@@ -70,3 +72,15 @@ def test_an_arrow_that_repeats_a_launch_is_drawn_once() -> None:
     ends = (point("s", 0, 1), point("f", 20, None, more=',"bp":"e"', device=0, stream=7))
     assert arrows(call, work, *ends) == ([], ())
     assert arrows(call, {**work, "correlation": 4}, *ends) == ([("call", "work")], ())
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_args_of_points_may_come_in_parts(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    points = (
+        point("s", 10, 1), point("x", 12, 1), point("f", 55, 2, more=',"bp":"e"'), {**point("s", 20, 1), "args": None},
+        point("s", 30, 1, cat="d"), point("t", 55, 2, cat="d"), point("f", 80, 2, cat="d", more=',"bp":"e"'),
+    )  # fmt: skip
+    whole = arrows(*EVENTS, *points)
+    assert whole[0] == [("outer", "later"), ("inner", "later"), ("later", "last")]
+    small(monkeypatch, Limit.ARROW_ARGS_ROWS, rows)
+    assert arrows(*EVENTS, *points) == whole
