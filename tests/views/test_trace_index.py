@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from support import sample
 from views.tables import trace
 
@@ -91,6 +93,27 @@ def test_one_number_for_all_rows_takes_no_memory() -> None:
     assert index.ints("source").tolist() == [3, 3]
     assert index.ints("source").strides == (0,)
     assert TraceIndex(trace({"source": 3}, {"source": 4})).ints("source").tolist() == [3, 4]
+
+
+@given(
+    rows=st.lists(
+        st.fixed_dictionaries({"rank": st.none() | st.integers(-1, 1), "copy_kind": st.sampled_from((None, "a", "b"))})
+    )
+)
+@example(rows=[{"rank": 2, "copy_kind": "a"}] * 2)
+@example(rows=[{"rank": None, "copy_kind": None}] * 2)
+def test_codes_of_a_column_name_the_value_of_each_row(rows: list[dict[str, Any]]) -> None:
+    made = trace(*rows)
+    for column in ("rank", "copy_kind"):
+        wanted = [row[column] for row in rows]
+        codes, labels = TraceIndex(made).codes(column)
+        assert [labels[code] for code in codes.tolist()] == wanted
+        assert labels[0] is None
+        if column == "copy_kind":
+            places, words = TraceIndex(made).texts(column)
+            assert [words[place] if place >= 0 else None for place in places.tolist()] == wanted
+        if rows and len(set(wanted)) == 1 and (column == "rank" or wanted[0] is None):
+            assert codes.strides == (0,)  # one number for all rows
 
 
 def test_what_views_share_cannot_be_written_to() -> None:

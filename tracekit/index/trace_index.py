@@ -245,10 +245,16 @@ def _texts(column: arrow.Chunked) -> tuple[I32, list[str]]:
 
 def coded(column: arrow.Chunked) -> tuple[npt.NDArray[np.signedinteger], Sequence[Cell]]:
     """Return the place of each row's value among the labels, in the smallest type that holds them; label 0 is None."""
+    if pa.types.is_integer(column.type) and not column.null_count:
+        low, high = arrow.bounds(column) or (None, None)
+        if low is not None and low == high:  # one number for all rows takes no memory
+            return np.broadcast_to(np.int8(1), len(column)), [None, low]
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     codes, labels = _texts(column.unify_dictionaries())
     small = np.min_scalar_type(-len(labels) - 1)
+    if column.null_count == len(column):
+        return np.broadcast_to(small.type(0), len(column)), [None, *labels]
     return codes.astype(small) + small.type(1), [None, *labels]
 
 
