@@ -24,7 +24,7 @@ from tracekit.analysis.segments import (
     run_starts,
 )
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model.arrow import I64, Numbers
+from tracekit.model.arrow import I64, Codes, Numbers, Rows
 
 __all__ = ["NestingTree", "depths_of", "innermost", "nest", "parents"]
 
@@ -78,7 +78,7 @@ def innermost(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NestingTree:
-    """The result of `nest`; int64 arrays of shape (n,), in the order of the input.
+    """The result of `nest`; arrays of shape (n,), in the order of the input; int64, where nobody made them narrower.
 
     parent: row of the innermost event that holds this one whole; -1 for a root.
     depth: number of events that hold it along `parent`; 0 for a root.
@@ -90,8 +90,8 @@ class NestingTree:
     exactly if none of its events has a row here.
     """
 
-    parent: I64
-    depth: I64
+    parent: Rows
+    depth: Codes
     self_ns: I64
     crosses: I64
 

@@ -15,6 +15,7 @@ processes it is not known, and nothing is charged.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from tracekit.index.launches import launches_of
 from tracekit.index.sources import clock_groups, facts_by_source
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model.arrow import I64, Mask
+from tracekit.model.arrow import I64, Codes, Mask, Rows
 from tracekit.model.display import plural
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, HOST_RANGES, Kind
 
@@ -70,6 +71,7 @@ STACKS = frozenset({"kineto"})
 class HostTree:
     """Ranges and calls that have a thread and a duration, n of them, and m rows of device work.
 
+    Numbers of rows, places, depths and threads are as narrow as they fit: multiply none of them.
     rows: shape (n,), rows of EVENTS. starts, ends: ns. tree: parents are places in `rows`. is_call: leaves that launch
     or wait. lanes: shape (n,), the thread of each.
     work, work_ns: shape (m,), rows of EVENTS and their durations; launch: the row of EVENTS that launched it, -1 where
@@ -77,16 +79,16 @@ class HostTree:
     """
 
     index: TraceIndex
-    rows: I64
+    rows: Rows
     starts: I64
     ends: I64
-    lanes: I64
+    lanes: Codes
     is_call: Mask
     tree: NestingTree
     work: I64
     work_ns: I64
     launch: I64
-    owner: I64
+    owner: Rows
     negative: int
 
     @property
@@ -190,7 +192,17 @@ def host(index: TraceIndex) -> HostTree:
     owner = np.full(work.size, -1, np.int64)
     if work.size and rows.size:
         owner = _owners(index, launch, rows, lanes, starts, ends, is_call, tree)
+    # The tree is the largest of what views share until the last of them: its numbers are as narrow as they can be.
+    of_row = np.int32 if index.events.num_rows < 1 << 31 else np.int64
+    tree = replace(tree, parent=tree.parent.astype(of_row), depth=tree.depth.astype(_narrowest(tree.depth)))
+    rows, owner, lanes = rows.astype(of_row), owner.astype(of_row), lanes.astype(_narrowest(lanes))
     return HostTree(index, rows, starts, ends, lanes, is_call, tree, work, work_ns, launch, owner, negative)
+
+
+def _narrowest(codes: I64) -> np.dtype[np.signedinteger]:
+    """Return the narrowest type of whole numbers for codes of 0 and more."""
+    found: np.dtype[np.signedinteger] = np.min_scalar_type(-int(codes.max(initial=0)) - 1)
+    return found
 
 
 def lanes_of(index: TraceIndex, rows: I64) -> I64:
@@ -381,7 +393,7 @@ def by_time(index: TraceIndex) -> ByTime:
     times[called] = index.starts[tree.launch[called]]
     places = np.flatnonzero(~tree.is_call & ~np.isin(source[tree.rows], speaking)) if asked.size else asked
     if not places.size:
-        none, never = (np.broadcast_to(value, tree.work.size) for value in (np.int64(-1), np.False_))
+        none, never = np.broadcast_to(np.int64(-1), tree.work.size), np.broadcast_to(np.False_, tree.work.size)
         return ByTime(tree, none, none, times, never, speaking, 0, 0)
     owner, thread = np.full(tree.work.size, -1, np.int64), np.full(tree.work.size, -1, np.int64)
     by_call = np.zeros(tree.work.size, np.bool_)
