@@ -486,7 +486,7 @@ def _taken(figure: Timeline, kept: np.typing.NDArray[np.bool_]) -> Timeline:
 
 MEMBERS_CHUNK = 1 << 14
 """Events of one part: its texts are short, but there may be many digits in them, and one click decodes all of it."""
-_RELEASED = MEMBERS_CHUNK << 3
+_RELEASED = MEMBERS_CHUNK << 4
 """Events after which memory is given back: texts of many sizes leave holes in it that the next ones do not fit in."""
 MOST_DIGITS = 15
 """Digits of a number: scripts compute with floats, and a difference of two takes one bit more."""
@@ -658,7 +658,6 @@ def timeline_data(
         shown, missing = within(figure, fewer)
         data = _data(shown, missing, total)
     data.head |= {"title": escape_controls(title), "version": version}
-    arrow.release_memory()
     drawn = add_paths(data.parts, shown, paths, int(str(data.head["unit"])))
     if drawn:
         data.head["paths"] = drawn
