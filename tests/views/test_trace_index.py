@@ -116,6 +116,12 @@ def test_codes_of_a_column_name_the_value_of_each_row(rows: list[dict[str, Any]]
             assert codes.strides == (0,)  # one number for all rows
 
 
+@given(sources=st.lists(st.integers(0, 3)), asked=st.sets(st.integers(0, 4)))
+def test_rows_of_inputs_are_those_of_a_search(sources: list[int], asked: set[int]) -> None:
+    index = TraceIndex(trace(*({"source": source} for source in sources)))
+    assert index.of_sources(asked).tolist() == [source in asked for source in sources]
+
+
 def test_what_views_share_cannot_be_written_to() -> None:
     index = TraceIndex(trace({"kind": "kernel", "dur_ns": 1}, {"kind": "step"}))
     with pytest.raises(ValueError, match="read-only"):

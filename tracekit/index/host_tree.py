@@ -223,8 +223,7 @@ def _frames(index: TraceIndex) -> Mask:
     numbers = [number for number, facts in facts_by_source(index).items() if facts.format in STACKS]
     if not numbers:
         return np.zeros(index.events.num_rows, np.bool_)
-    of_stack = np.isin(index.ints("source"), numbers)
-    return of_stack & index.kind_mask({Kind.PYTHON_OP})
+    return index.of_sources(numbers) & index.kind_mask({Kind.PYTHON_OP})
 
 
 def _owners(

@@ -65,7 +65,7 @@ class MatchedCollectives:
 
 def communication(index: TraceIndex, owners: _owners.Owners) -> tuple[I64, int]:
     """Return the rows that may be collectives, and the number of host rows that only queued one."""
-    made_up = np.isin(index.ints("source"), synthetic_sources(index))
+    made_up = index.of_sources(synthetic_sources(index))
     on_device = collectives.kernels(index)[0]
     kind = index.kind_mask({Kind.COMMUNICATION}) & index.has("dur_ns")
     placed = index.has("device")

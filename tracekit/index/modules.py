@@ -302,7 +302,7 @@ def _ranges(index: TraceIndex, host: HostTree, labels: dict[str, int], but: I64)
     codes, names = index.texts("name")
     fits = np.array([*(not _OPERATOR_RANGE.match(name) for name in names), False], np.bool_)
     wanted = index.kind_mask(RANGES)[host.rows] & fits[codes[host.rows]]
-    wanted &= ~np.isin(index.ints("source")[host.rows], but)
+    wanted &= ~index.of_sources(but.tolist())[host.rows]
     place = np.flatnonzero(wanted)
     rows = host.rows[place]
     near = np.append(host.nearest(wanted), -1)[host.tree.parent[place]]

@@ -116,7 +116,7 @@ def _rows_of(index: TraceIndex, formats: frozenset[str]) -> Rows:
     sources = _sources_of(index, formats)
     if not sources:
         return np.zeros(0, np.int64)
-    of_format = np.isin(index.ints("source"), sources)
+    of_format = index.of_sources(sources)
     return np.flatnonzero(index.kind_mask(DEVICE_WORK) & index.has("dur_ns") & of_format)
 
 

@@ -102,6 +102,13 @@ class TraceIndex:
         wanted = frozenset(kinds)
         return self._mask(("kind_mask", wanted), lambda: self._of_kinds(wanted))
 
+    def of_sources(self, numbers: Collection[int]) -> Mask:
+        """Return for each row of EVENTS whether it is of one of these inputs."""
+        codes, labels = self.codes("source")
+        wanted = frozenset(numbers)
+        of_label = np.array([(label or 0) in wanted for label in labels], np.bool_)
+        return of_label[codes] if of_label.any() else np.zeros(len(codes), np.bool_)
+
     def _of_kinds(self, wanted: frozenset[str]) -> Mask:
         codes, kinds = self.once("kinds", lambda: _short_codes(self.events.column("kind")))
         found = np.zeros(len(codes), np.bool_)
