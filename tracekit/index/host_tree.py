@@ -26,6 +26,7 @@ from tracekit.index.launches import launches_of
 from tracekit.index.sources import clock_groups, facts_by_source
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import arrow
 from tracekit.model.arrow import I64, Codes, Mask, Rows
 from tracekit.model.display import plural
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, HOST_RANGES, Kind
@@ -104,10 +105,7 @@ class HostTree:
 
     def places_of(self, rows: I64) -> I64:
         """Return the place of each of these rows of EVENTS in `rows`, -1 for none."""
-        if not self.rows.size:
-            return np.full(rows.size, -1, np.int64)
-        place = np.minimum(np.searchsorted(self.rows, rows), self.rows.size - 1)
-        return np.where(self.rows[place] == rows, place, -1)
+        return _places_in(self.rows, rows)
 
     def own_work(self) -> tuple[I64, I64]:
         """Return shape (n,) twice: device ns and device events that each range launched itself."""
@@ -172,37 +170,47 @@ def ends_of(starts: I64, durations: I64) -> I64:
 @join
 def host(index: TraceIndex) -> HostTree:
     """Return the tree and the charges. Raises: TracekitError where device times add up to more than int64 holds."""
-    ranges = index.kind_mask(HOST_RANGES) & ~_frames(index)
-    calls = index.kind_mask(CALLS)
-    timed = index.has("dur_ns")
-    on_thread = timed & index.has("tid")
-    rows = np.flatnonzero((ranges | calls) & on_thread)
-    every_start, every_length = index.starts, index.ints("dur_ns")
-    starts, durations = every_start[rows], every_length[rows]
-    negative = int(np.count_nonzero(durations < 0))
-    ends = ends_of(starts, np.maximum(durations, 0))
-    lanes = lanes_of(index, rows)
-    is_call = calls[rows]
+    rows, is_call = _on_threads(index)
+    starts = index.starts[rows]
+    negative = int(np.count_nonzero(index.ints("dur_ns")[rows] < 0))
+    ends = ends_of(starts, index.lengths[rows])
+    # The tree is the largest of what views share until the last of them: its numbers are as narrow as they can be.
+    of_row = np.int32 if index.events.num_rows < 1 << 31 else np.int64
+    lanes: Codes = _narrowest(lanes_of(index, rows))
+    rows = rows.astype(of_row)
+    arrow.release_memory()
     tree = nest(lanes, starts, ends)
+    tree = replace(tree, parent=tree.parent.astype(of_row), depth=_narrowest(tree.depth))
     picked = index.pick(DEVICE_WORK)
     work, work_ns = picked.rows, picked.durations
     if float(work_ns.sum(dtype=np.float64)) >= float(grouping.INT64_MAX):
         raise grouping.too_long()
     launch = launches_of(index, work).launch
-    owner = np.full(work.size, -1, np.int64)
+    owner: Rows = np.full(work.size, -1, of_row)
     if work.size and rows.size:
-        owner = _owners(index, launch, rows, lanes, starts, ends, is_call, tree)
-    # The tree is the largest of what views share until the last of them: its numbers are as narrow as they can be.
-    of_row = np.int32 if index.events.num_rows < 1 << 31 else np.int64
-    tree = replace(tree, parent=tree.parent.astype(of_row), depth=tree.depth.astype(_narrowest(tree.depth)))
-    rows, owner, lanes = rows.astype(of_row), owner.astype(of_row), lanes.astype(_narrowest(lanes))
+        owner = _owners(launch, rows, lanes, starts, ends, is_call, tree).astype(of_row)
     return HostTree(index, rows, starts, ends, lanes, is_call, tree, work, work_ns, launch, owner, negative)
 
 
-def _narrowest(codes: I64) -> np.dtype[np.signedinteger]:
-    """Return the narrowest type of whole numbers for codes of 0 and more."""
-    found: np.dtype[np.signedinteger] = np.min_scalar_type(-int(codes.max(initial=0)) - 1)
-    return found
+def _on_threads(index: TraceIndex) -> tuple[Rows, Mask]:
+    """Return the rows that are ranges or calls with a thread and a duration, and which of them are calls."""
+    ranges = index.kind_mask(HOST_RANGES) & ~_frames(index)
+    calls = index.kind_mask(CALLS)
+    rows = np.flatnonzero((ranges | calls) & index.has("dur_ns") & index.has("tid"))
+    return rows, calls[rows]
+
+
+def _narrowest(codes: Codes) -> Codes:
+    """Return codes of 0 and more in the narrowest type of whole numbers."""
+    return codes.astype(np.min_scalar_type(-int(codes.max(initial=0)) - 1))
+
+
+def _places_in(ascending: Rows, rows: Rows) -> I64:
+    """Return the place of each row in others, which ascend; -1 for none."""
+    if not ascending.size:
+        return np.full(rows.size, -1, np.int64)
+    place = np.minimum(np.searchsorted(ascending, rows.astype(ascending.dtype)), ascending.size - 1)
+    return np.where(ascending[place] == rows, place, -1)
 
 
 def lanes_of(index: TraceIndex, rows: I64) -> I64:
@@ -226,13 +234,9 @@ def _frames(index: TraceIndex) -> Mask:
     return index.of_sources(numbers) & index.kind_mask({Kind.PYTHON_OP})
 
 
-def _owners(
-    index: TraceIndex, launch: I64, rows: I64, lanes: I64, starts: I64, ends: I64, is_call: Mask, tree: NestingTree
-) -> I64:
+def _owners(launch: I64, rows: Rows, lanes: Codes, starts: I64, ends: I64, is_call: Mask, tree: NestingTree) -> Rows:
     """Return the place of the range that each device event is charged to, -1 for none."""
-    at = np.full(index.events.num_rows, -1, np.int64)
-    at[rows] = np.arange(rows.size)
-    place = np.where(launch >= 0, at[launch], -1)
+    place = _places_in(rows, launch)
     parent = tree.parent
     if (tree.crosses[is_call] >= 0).any():
         # Rounded times let calls stick out of the range they are in: where they BEGAN is what counts.
