@@ -19,17 +19,27 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tracekit.analysis.kernel_class import RULES, ClassRule, KernelClass, class_codes, parse_rules
+from tracekit.analysis.kernel_class import RULES, ClassRule, KernelClass, class_codes, classify, parse_rules
 from tracekit.errors import UsageError
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import I64
 from tracekit.model.schema import Kind
 
-__all__ = ["VARIABLE", "class_of_names", "communicates", "kernel_classes", "names_that_communicate", "rules"]
+__all__ = [
+    "VARIABLE",
+    "class_of_names",
+    "classes_of",
+    "communicates",
+    "kernel_classes",
+    "names_that_communicate",
+    "rules",
+]
 
 VARIABLE = "TRACEKIT_KERNEL_CLASSES"
 MOST_BYTES = 1 << 20
 _COLLECTIVE = list(KernelClass).index(KernelClass.COLLECTIVE)
+_MANY = 512
+"""Names from which on those of the whole trace are looked at."""
 
 
 def rules() -> tuple[ClassRule, ...]:
@@ -81,6 +91,29 @@ def names_that_communicate(names: Sequence[str | None]) -> list[bool]:
     codes = np.array([-1 if name is None else code for code, name in enumerate(names)], np.int64)
     found: list[bool] = (class_codes(names, codes, rules()) == _COLLECTIVE).tolist()
     return found
+
+
+def classes_of(index: TraceIndex, names: Sequence[str | None]) -> list[KernelClass]:
+    """Return the class of each of these names, which most kernels of the trace have, or those of its totals.
+
+    Many names are looked up among those of the trace, whose classes other joins ask for too.
+    """
+    in_force = rules()
+    if len(names) < _MANY:
+        return classify(names, in_force)
+    known = index.once(("classes by name", in_force), lambda: _by_name(index))
+    others = [name for name in names if name not in known]
+    of_others = dict(zip(others, classify(others, in_force), strict=True))
+    return [known.get(name) or of_others[name] for name in names]
+
+
+def _by_name(index: TraceIndex) -> dict[str | None, KernelClass]:
+    codes, texts = index.texts("name")
+    used = np.unique(codes[index.kind_mask({Kind.KERNEL})]).astype(np.int64)
+    used = used[used >= 0]
+    order = list(KernelClass)
+    places = class_of_names(index, used).tolist()
+    return {texts[code]: order[place] for code, place in zip(used.tolist(), places, strict=True)}
 
 
 def communicates(index: TraceIndex, rows: I64) -> npt.NDArray[np.bool_]:

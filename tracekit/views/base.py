@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TypeVar
@@ -9,6 +10,7 @@ from typing import TypeVar
 from tracekit.arguments import checked_fields
 from tracekit.errors import UsageError
 from tracekit.index.batch_sums import BatchSums
+from tracekit.index.kernel_classes import VARIABLE
 from tracekit.index.topology import Topology
 from tracekit.index.trace_index import TraceIndex
 from tracekit.lazy_dataclass import dataclass
@@ -20,7 +22,18 @@ from tracekit.options import OptionSpec
 from tracekit.options import value as option_value
 from tracekit.views.pictures import pictured
 
-__all__ = ["FINDINGS", "Compute", "Define", "Quantity", "View", "ViewColumn", "ViewOptions", "computed", "needs_events"]
+__all__ = [
+    "FINDINGS",
+    "Compute",
+    "Define",
+    "Quantity",
+    "View",
+    "ViewColumn",
+    "ViewOptions",
+    "computed",
+    "needs_events",
+    "plain_section",
+]
 
 T = TypeVar("T")
 
@@ -141,11 +154,22 @@ FINDINGS = "findings"
 def computed(view: View, index: TraceIndex, options: ViewOptions) -> Section:
     """Return the section of a view; of a trace that lost records one without shares and conclusions."""
     if not index.trace.incomplete:
-        return pictured(view.compute(index, options), view.pictures)
+        return pictured(plain_section(view, index, options), view.pictures, index)
     if view.name == FINDINGS:
         return Section(
             view.name,
             view.title,
             notes=("not checked: too many records of the trace are missing or could not be read",),
         )
-    return without_shares(view.compute(index, options))
+    return without_shares(plain_section(view, index, options))
+
+
+def plain_section(view: View, index: TraceIndex, options: ViewOptions) -> Section:
+    """Return what a view computes; with the usual options once, for all who ask.
+
+    A report shows tables that its findings quote. A user's rules for classes of kernels may change from call to call.
+    """
+    if options != ViewOptions() or VARIABLE in os.environ:
+        return view.compute(index, options)
+    # The view stays with its section, so that its id is of no other one.
+    return index.once(("section", id(view)), lambda: (view, view.compute(index, options)))[1]

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from tracekit.analysis.behind import behind
-from tracekit.analysis.kernel_class import classify
-from tracekit.index.kernel_classes import rules
+from tracekit.index.kernel_classes import classes_of
+from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import F64
 from tracekit.model.picture import matched
 from tracekit.model.report import Cell, Picture, ReportTable, Section
@@ -27,7 +27,7 @@ SLOW = "slow"
 _MOST_ROWS = 128
 
 
-def pictured(section: Section, pictures: Sequence[Picture]) -> Section:
+def pictured(section: Section, pictures: Sequence[Picture], index: TraceIndex) -> Section:
     """Return a section with the pictures whose tables it has; those of other views' tables may be drawn later."""
     if not section.tables or not pictures:
         return section
@@ -36,7 +36,7 @@ def pictured(section: Section, pictures: Sequence[Picture]) -> Section:
     for picture in pictures:
         table = own.get(picture.table)
         if table is not None:
-            made.append(_completed(picture, table))
+            made.append(_completed(picture, table, index))
         elif not picture.table.startswith(f"{section.view}."):
             made.append(picture)
     figures = [each for each in section.figures if not isinstance(each, Picture)]
@@ -44,11 +44,11 @@ def pictured(section: Section, pictures: Sequence[Picture]) -> Section:
     return replace(section, figures=(*figures, *made, *own_pictures))
 
 
-def _completed(picture: Picture, table: ReportTable) -> Picture:
+def _completed(picture: Picture, table: ReportTable, index: TraceIndex) -> Picture:
     columns = {column.name: column.values for column in table.columns}
     if picture.by == KERNEL_CLASS and picture.names[0] in columns:
         names = [None if cell is None else str(cell) for cell in columns[picture.names[0]]]
-        return replace(picture, groups=tuple(str(each) for each in classify(names, rules())))
+        return replace(picture, groups=tuple(map(str, classes_of(index, names))))
     named = next((column for column in table.columns if column.name in picture.names[:1]), None)
     if picture.by in (LATE, SLOW) and named and columns.keys() >= {picture.along, picture.values[0]}:
         # Named as the picture names its rows: a number has its title before it.

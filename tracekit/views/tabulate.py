@@ -7,9 +7,13 @@ from dataclasses import replace
 from itertools import compress
 from typing import Any
 
+import numpy as np
+
 from tracekit.analysis.statistics import Grouped
 from tracekit.errors import UsageError
 from tracekit.index.trace_index import TraceIndex
+from tracekit.model.arrow import I64, Mask
+from tracekit.model.cells import Cells, taken, whole_numbers
 from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.units import Unit
 from tracekit.views import specs
@@ -20,12 +24,16 @@ __all__ = [
     "NEAREST_RANK",
     "PERCENTILE_NOTE",
     "SORT_ALIASES",
+    "by_number",
     "finish",
     "nothing",
     "option_notes",
+    "parts_of",
     "percentile_note",
     "ratios",
     "require",
+    "shares",
+    "shares_by_row",
     "shares_of",
     "sort_key",
     "statistic_columns",
@@ -50,6 +58,9 @@ SORT_ALIASES: dict[str, tuple[str, ...]] = {
     "count": ("calls",),
 }
 """Words of other profilers for orders, and our columns: the first one that a table has counts."""
+
+_EXACT = 1 << 53
+"""Doubles hold all whole numbers up to it, so the quotient of two of them is the one that Python rounds to."""
 
 _PLACES = frozenset(spec.key for spec in (*specs.PLACED, *specs.THREADS, specs.KIND)) | {
     "context",
@@ -88,9 +99,22 @@ def statistic_columns(
     """Return the declared statistics as columns, a row a group. blocks: for each row, whose whole a share is of."""
     columns = []
     for spec in declared:
-        cells: list[int] = spec.values(stats).tolist()
-        columns.append(spec.column(ratios(cells, blocks) if spec.of_whole else cells, spec.priority))
+        values = spec.values(stats)
+        cells = Cells.of(values) if not spec.of_whole else ratios(values.tolist(), blocks) if blocks else shares(values)
+        columns.append(spec.column(cells, spec.priority))
     return columns
+
+
+def shares(totals: I64) -> Sequence[Cell]:
+    """Return each total as a share of all, null where that is 0: as `ratios` does."""
+    return parts_of(totals, sum(totals.tolist()))
+
+
+def parts_of(parts: I64, whole: int) -> Sequence[Cell]:
+    """Return each part over the whole, null where that is 0; the quotients are those of Python's integers."""
+    if 0 < whole <= _EXACT and parts.size and int(parts.min()) >= -_EXACT and int(parts.max()) <= _EXACT:
+        return Cells.of(parts / whole)
+    return [part / whole if whole else None for part in parts.tolist()]
 
 
 def percentile_note(declared: Iterable[specs.Statistic] = specs.STATISTICS) -> str:
@@ -156,22 +180,55 @@ def finish(
     names = [c.name for c in columns]
     wanted, backwards = sort_key(options, names)
     asked = wanted in names
-    chosen = wanted if asked else own_order
-    turned = asked and backwards
     count = len(columns[0].values) if columns else 0
-    by_blocks = blocks if blocks and not asked else [()] * count
-    order = list(range(count))
+    order = _order(columns, wanted if asked else own_order, count, turned=asked and backwards)
+    if blocks and not asked and any(blocks):
+        place = {i: [_text_last(cell) for cell in blocks[i]] for i in range(count)}
+        order = np.array(sorted(order.tolist(), key=place.__getitem__), np.int64)
+    kept = _top(order, blocks if top_each else (), options.top)
+    shown = [replace(c, values=taken(c.values, kept)) for c in columns]
+    return ReportTable(name, title, tuple(_with_distinguishing_columns(shown)), omitted=count - len(kept))
+
+
+def _order(columns: Sequence[Column], chosen: str, count: int, *, turned: bool) -> I64:
+    """Return the rows by the chosen column, equal ones by texts and ids."""
     labels = [c.values for c in columns if c.unit in (Unit.TEXT, Unit.ID)]
+    main = [c for c in columns if c.name == chosen]
+    if len(main) == 1 and main[0].unit not in (Unit.TEXT, Unit.ID) and (cells := whole_numbers(main[0].values)):
+        return by_number(*cells, labels, turned=turned)
+    order = list(range(count))
     for values, reverse in [
         *((v, False) for v in reversed(labels)),
-        *((c.values, turned != (c.unit not in (Unit.TEXT, Unit.ID))) for c in columns if c.name == chosen),
+        *((c.values, turned != (c.unit not in (Unit.TEXT, Unit.ID))) for c in main),
     ]:
         order = _stable(order, values, reverse=reverse)
-    if any(by_blocks):
-        order.sort(key=lambda i: [_text_last(cell) for cell in by_blocks[i]])
-    kept = _top(order, blocks if blocks and top_each else [()] * count, options.top)
-    shown = [replace(c, values=[c.values[i] for i in kept]) for c in columns]
-    return ReportTable(name, title, tuple(_with_distinguishing_columns(shown)), omitted=count - len(kept))
+    return np.array(order, np.int64)
+
+
+def by_number(numbers: I64, known: Mask | None, labels: Sequence[Sequence[Cell]], *, turned: bool = False) -> I64:
+    """Return the rows by a number, the largest first unless `turned`, unknown ones last; equal ones by their labels.
+
+    Texts are compared for equal numbers alone: of 100,000 names few have the same total.
+    """
+    keys = numbers if turned else ~numbers  # the complement turns the order around, also of the least int64
+    order = np.argsort(keys, kind="stable")
+    if known is not None:
+        order = np.concatenate((order[known[order]], np.flatnonzero(~known)))
+    same = keys[order[1:]] == keys[order[:-1]]
+    if known is not None:
+        # Unknown ones are equal to each other, and to no number.
+        same = np.where(known[order[1:]], same, ~known[order[:-1]])
+    tied = np.flatnonzero(np.append(False, same) | np.append(same, False))
+    if tied.size and labels:
+        run = np.cumsum(np.append(True, ~same))[: order.size]
+        run_of_row = np.zeros(order.size, np.int64)
+        run_of_row[order] = run
+        rows = np.sort(order[tied]).tolist()
+        for values in reversed(labels):
+            rows = _stable(rows, values, reverse=False)
+        by_label = np.array(rows, np.int64)
+        order[tied] = by_label[np.argsort(run_of_row[by_label], kind="stable")]
+    return order
 
 
 def _with_distinguishing_columns(columns: Sequence[Column]) -> list[Column]:
@@ -183,7 +240,9 @@ def _with_distinguishing_columns(columns: Sequence[Column]) -> list[Column]:
     def different(some: Sequence[Column]) -> int:
         return len(set(zip(*(c.values for c in some), strict=True))) or 1
 
-    now, most = different(kept), different([*kept, *able]) if able else 0
+    if not able:
+        return list(columns)
+    now, most = different(kept), different([*kept, *able])
     for column in able:
         if now < most and (more := different([*kept, column])) > now:
             kept.append(column)
@@ -208,18 +267,29 @@ def _text_last(cell: Cell) -> tuple[int, float | int, str]:
     return (1, 0, cell) if isinstance(cell, str) else (0, cell, "")
 
 
-def _top(order: list[int], blocks: Sequence[tuple[Cell, ...]], top: int) -> list[int]:
+def _top(order: I64, blocks: Sequence[tuple[Cell, ...]], top: int) -> I64:
+    """Return the first rows, of each block where there are any; top: 0 for all."""
     if top <= 0:
         return order
+    if not blocks:
+        return order[:top]
     seen: dict[tuple[Cell, ...], int] = {}
     kept = []
-    for i in order:
+    for i in order.tolist():
         seen[blocks[i]] = seen.get(blocks[i], 0) + 1
         if seen[blocks[i]] <= top:
             kept.append(i)
-    return kept
+    return np.array(kept, np.int64)
 
 
 def shares_of(parts: Sequence[int], whole: Sequence[int]) -> list[Cell]:
     """Return each part's share of its whole, null where that is 0."""
     return [part / total if total else None for part, total in zip(parts, whole, strict=True)]
+
+
+def shares_by_row(parts: I64, wholes: I64) -> Sequence[Cell]:
+    """Return the same of arrays of shape (n,), none of whose numbers is below 0."""
+    if max(parts.max(initial=0), wholes.max(initial=0)) > _EXACT:
+        return shares_of(parts.tolist(), wholes.tolist())
+    known = wholes > 0
+    return Cells.of(parts / np.where(known, wholes, 1), known)

@@ -25,8 +25,11 @@ from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 from tracekit.errors import Option, ParseError, UsageError, sentence
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model.cells import whole_numbers
 from tracekit.model.display import BLANK_NAME, escape_controls, shown_name
 from tracekit.model.names import short_names
 from tracekit.model.report import Cell, Column, Curve, Figure, Flame, Heat, Report, ReportTable, Section, first_rows
@@ -81,11 +84,7 @@ def packed(report: Report) -> PackedColumn:
     texts = list(places)
     shown = {i: each for i, text in enumerate(texts) if (each := escape_controls(text)) != text}
     short = _short(texts, shown, _prose(report))
-    whole = json.dumps(
-        {"texts": texts, "shown": shown, "short": short, "titles": _titles(report), "report": body},
-        separators=(",", ":"),
-        allow_nan=False,
-    )
+    whole = _json({"texts": texts, "shown": shown, "short": short, "titles": _titles(report), "report": body})
     text = base64.b64encode(zlib.compress(whole.encode("ascii"), 6)).decode("ascii")
     long = {texts[i]: each for i, each in short.items() if len(texts[i]) > SHORT}
     return PackedColumn(text, hashlib.sha256(text.encode("ascii")).hexdigest(), long)
@@ -108,7 +107,9 @@ def _short(texts: Sequence[str], shown: Mapping[int, str], prose: set[Cell]) -> 
 
     A cell may be empty on purpose, never of blanks alone; tables.js has a word for a row without a name.
     """
-    blank = {i: each for i, text in enumerate(texts) if text and (each := shown_name(text)) == BLANK_NAME}
+    # A text that begins with a visible character is not blank.
+    odd = (i for i, text in enumerate(texts) if text and (not "!" <= text[0] <= "~" or text == BLANK_NAME))
+    blank = {i: each for i in odd if (each := shown_name(texts[i])) == BLANK_NAME}
     long = [i for i, text in enumerate(texts) if SHORT < len(text) < _LONGEST_NAME and text not in prose]
     return dict(zip(long, short_names([shown.get(i, texts[i]) for i in long], SHORT), strict=True)) | blank
 
@@ -190,6 +191,28 @@ def _drawable(section: Section) -> Section:
 # To plain values of JSON
 
 
+@dataclass(frozen=True, slots=True)
+class JsonText:
+    """A value that is JSON already."""
+
+    text: str
+
+
+def _json(value: object) -> str:
+    """Return plain values as JSON in ASCII."""
+    if isinstance(value, JsonText):
+        return value.text
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return f"{{{','.join(f'{_dumped(key)}:{_json(each)}' for key, each in value.items())}}}"
+    if isinstance(value, list) and any(isinstance(each, (JsonText, dict, list)) for each in value):
+        return f"[{','.join(map(_json, value))}]"
+    return _dumped(value)
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
 def _plain(value: object, kind: object, places: dict[str, int]) -> object:
     """Return a value of an annotated kind as JSON has it."""
     if isinstance(value, Column):
@@ -208,6 +231,8 @@ def _plain(value: object, kind: object, places: dict[str, int]) -> object:
         return str(value)
     if isinstance(value, Mapping):
         return dict(value)
+    if isinstance(value, tuple) and set(map(type, value)) == {str}:
+        return list(value)
     if isinstance(value, Sequence):
         kinds = _kinds_of_items(kind, len(value))
         return [_plain(each, kinds[i], places) for i, each in enumerate(value)]
@@ -232,22 +257,41 @@ def _plain_flame(flame: Flame, places: dict[str, int]) -> dict[str, object]:
 
 def _plain_column(column: Column, places: dict[str, int]) -> dict[str, object]:
     head = {"name": column.name, "title": column.title, "unit": str(column.unit), "priority": column.priority}
+    if (cells := _whole(column.values)) is not None:
+        return head | {"v": cells}
     if all(value is None or isinstance(value, str) for value in column.values):
-        cells = [value if value is None else places.setdefault(str(value), len(places)) for value in column.values]
-        return head | {"t": cells}
-    if _is_plain(column.values):
+        texts = [value if value is None else places.setdefault(str(value), len(places)) for value in column.values]
+        return head | {"t": texts}
+    if _has_floats_alone(column.values):
         return head | {"v": list(column.values)}
     return head | {"v": [_plain_cell(value, places) for value in column.values]}
 
 
-def _is_plain(values: Sequence[Cell]) -> bool:
-    """Return whether JSON has all of these cells as they are: a table may have a row for each of 100,000 names."""
+def _whole(values: Sequence[Cell]) -> JsonText | None:
+    """Return whole numbers that a script reads exactly, with null for what is not known; None for other cells.
+
+    A table may have a row for each of 100,000 names.
+    """
+    cells = whole_numbers(values)
+    if cells is None:
+        return None
+    numbers, known = cells
+    if not numbers.size or (known is not None and not known.any()):
+        return None
+    if int(numbers.min()) < -_EXACT or int(numbers.max()) > _EXACT:
+        return None
+    import orjson
+
+    if known is None:
+        return JsonText(orjson.dumps(np.ascontiguousarray(numbers), option=orjson.OPT_SERIALIZE_NUMPY).decode())
+    return JsonText(orjson.dumps(list(values)).decode())
+
+
+def _has_floats_alone(values: Sequence[Cell]) -> bool:
+    """Return whether the known cells are floats that JSON has as they are."""
     kinds = set(map(type, values))
     known = typing.cast("Sequence[float]", [v for v in values if v is not None] if types.NoneType in kinds else values)
-    kinds -= {types.NoneType}
-    if kinds == {int}:
-        return min(known) >= -_EXACT and max(known) <= _EXACT
-    return kinds == {float} and all(map(math.isfinite, known))
+    return kinds - {types.NoneType} == {float} and all(map(math.isfinite, known))
 
 
 def _plain_cell(value: Cell, places: dict[str, int]) -> object:

@@ -10,10 +10,12 @@ import html
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from itertools import chain
 from typing import TypeGuard
 
+import numpy as np
+
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model.cells import whole_numbers
 from tracekit.model.display import UNKNOWN, cell_texts, escaped, is_words, plural, shown_name, typical_time_unit
 from tracekit.model.report import Cell, Column, Evidence, Report, ReportTable
 from tracekit.model.units import TIME_EXPONENT, Unit, four_digits, four_digits_of
@@ -36,6 +38,8 @@ _INDENT = 14
 _DIGIT, _POINT = "\u2007", "\u2008"
 """Blanks as wide as a digit and as a point."""
 _MOST_UNITS = 10**5
+_LEAST = -(1 << 63)
+"""Its size is beyond int64."""
 
 
 def time_unit(table: ReportTable, wanted: str = "") -> str:
@@ -45,16 +49,27 @@ def time_unit(table: ReportTable, wanted: str = "") -> str:
     """
     times = [column for column in table.columns if column.unit is Unit.NS]
     lengths = [column for column in times if column.name not in POINTS]
-    values = chain.from_iterable(column.values for column in lengths or times)
-    sizes = sorted(map(abs, map(int, [value for value in values if value])))
-    middle = sizes[len(sizes) // 2 :][:1]
-    unit = typical_time_unit([*middle, *middle, *sizes[-1:]], wanted)  # it asks for the middle one and the largest
-    while not wanted and unit != "s" and sizes and sizes[-1] >= _MOST_UNITS * 10 ** TIME_EXPONENT[unit]:
+    ends = _middle_and_largest([column.values for column in lengths or times])
+    unit = typical_time_unit([*ends[:1], *ends], wanted)  # it asks for the middle one and the largest
+    while not wanted and unit != "s" and ends and ends[1] >= _MOST_UNITS * 10 ** TIME_EXPONENT[unit]:
         larger = "ms" if unit == "us" else "s"
-        if middle[0] < 10 ** TIME_EXPONENT[larger] // 1000:
+        if ends[0] < 10 ** TIME_EXPONENT[larger] // 1000:
             break  # most would begin with 0.000
         unit = larger
     return unit
+
+
+def _middle_and_largest(columns: Sequence[Sequence[Cell]]) -> tuple[int, int] | tuple[()]:
+    """Return the middle and the largest size of all cells that are known and not 0; () for none."""
+    found = [whole_numbers(cells) for cells in columns]
+    parts = [each[0] for each in found if each is not None]  # an unknown one is 0 there
+    if len(parts) < len(columns) or any(part.size and int(part.min()) == _LEAST for part in parts):
+        sizes = sorted(map(abs, map(int, [value for cells in columns for value in cells if value])))
+        return (sizes[len(sizes) // 2], sizes[-1]) if sizes else ()
+    whole = np.abs(np.concatenate([np.zeros(0, np.int64), *parts]))
+    whole = whole[whole > 0]
+    place = whole.size // 2
+    return (int(np.partition(whole, place)[place]), int(whole.max())) if whole.size else ()
 
 
 @dataclass(slots=True)
@@ -229,7 +244,7 @@ def _cells(column: Column, shown: Sequence[str], *, with_bars: bool) -> list[str
         return [f"<td class=t>{text}" for text in texts]
     if column.unit in (Unit.NS, Unit.NUMBER):
         texts = _aligned(texts)
-    whole = 1.0 if column.unit is Unit.RATIO else float(max(map(_size, column.values), default=0)) if with_bars else 0.0
+    whole = 1.0 if column.unit is Unit.RATIO else _largest(column.values) if with_bars else 0.0
     return [_with_bar(_size(value), whole, text) for value, text in zip(column.values, texts, strict=False)]
 
 
@@ -246,6 +261,13 @@ def _row_heads(shown: Sequence[str], steps: Sequence[int]) -> list[str]:
     texts = (html.escape(text, quote=False) for text in shown)
     indents = (f" style=padding-left:{6 + _INDENT * step}px" if step else "" for step in steps)
     return [f"<th{indent}>{text}" for text, indent in zip(texts, indents, strict=False)]
+
+
+def _largest(values: Sequence[Cell]) -> float:
+    """Return the largest size of a cell, 0 for none."""
+    if (numbers := whole_numbers(values)) is not None:
+        return float(max(int(numbers[0].max(initial=0)), 0))
+    return float(max(map(_size, values), default=0))
 
 
 def _size(value: Cell) -> float:

@@ -33,13 +33,14 @@ from tracekit.index.launches import LaunchedWork
 from tracekit.index.trace_index import TraceIndex
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64
+from tracekit.model.cells import Cells
 from tracekit.model.display import plural
 from tracekit.model.report import Column, ReportTable, Section
 from tracekit.model.schema import API_CALLS, DEVICE_WORK
 from tracekit.model.units import Unit, format_span
 from tracekit.views import specs, tabulate, totals
 from tracekit.views.base import View, ViewColumn, ViewOptions
-from tracekit.views.tabulate import shares_of
+from tracekit.views.tabulate import shares_by_row
 
 __all__ = ["FULL_QUEUE", "SLOW_CALL_NS", "VIEW"]
 
@@ -124,29 +125,28 @@ def _by_name(devices: Devices, times: LaunchTimes, options: ViewOptions) -> Repo
     first_groups = grouping.Groups(groups.codes[first], groups.count, groups.labels)
     call, queue = (grouping.statistics(first_groups, values[first]) for values in (times.call, times.queue))
 
-    def count(rows: Mask) -> list[int]:
-        found: list[int] = np.bincount(first_groups.codes[rows[first]], minlength=groups.count).tolist()
-        return found
+    def count(rows: Mask) -> I64:
+        return np.bincount(first_groups.codes[rows[first]], minlength=groups.count)
 
-    launches = call.calls.tolist()
+    launches = call.calls
     short = count(times.work < times.call)
     columns = [
         _SHOWN["name"].column(groups.labels[0]),
         _SHOWN["kind"].column(groups.labels[1], 8),
-        _SHOWN["calls"].column(whole.calls.tolist(), 1),
-        _SHOWN["launches"].column(launches, 7),
-        _SHOWN["total"].column(whole.total.tolist()),
-        _SHOWN["call_total"].column(call.total.tolist(), 1),
-        _SHOWN["queue_total"].column(queue.total.tolist(), 3),
+        _SHOWN["calls"].column(Cells.of(whole.calls), 1),
+        _SHOWN["launches"].column(Cells.of(launches), 7),
+        _SHOWN["total"].column(Cells.of(whole.total)),
+        _SHOWN["call_total"].column(Cells.of(call.total), 1),
+        _SHOWN["queue_total"].column(Cells.of(queue.total), 3),
         *(
             c
             for times_of, part in ((call, "call"), (queue, "queue"), (whole, "work"))
             for c in _columns(times_of, part)
         ),
-        _SHOWN["short"].column(short, 3),
-        _SHOWN["short_share"].column(shares_of(short, launches), 2),
-        _SHOWN["slow_calls"].column(count(times.call > SLOW_CALL_NS), 6),
-        _SHOWN["late"].column(count(times.queue > LONG_QUEUE_NS), 6),
+        _SHOWN["short"].column(Cells.of(short), 3),
+        _SHOWN["short_share"].column(shares_by_row(short, launches), 2),
+        _SHOWN["slow_calls"].column(Cells.of(count(times.call > SLOW_CALL_NS)), 6),
+        _SHOWN["late"].column(Cells.of(count(times.queue > LONG_QUEUE_NS)), 6),
     ]
     return tabulate.finish("launches", _TITLE, columns, options)
 
@@ -156,15 +156,8 @@ def _columns(times: Grouped, part: str) -> list[Column]:
     word = part.capitalize()
     percentiles = ((spec.key, spec.values(times), 4) for spec in specs.PERCENTILES)
     values = [("avg", times.mean, 5), *percentiles, ("std", times.pstd, 7)]
-    some = times.present.tolist()
     return [
-        Column(
-            f"{part}_{name}",
-            f"{word} {name}",
-            Unit.NS,
-            [value if is_there else None for value, is_there in zip(figures.tolist(), some, strict=True)],
-            priority,
-        )
+        Column(f"{part}_{name}", f"{word} {name}", Unit.NS, Cells.of(figures, times.present), priority)
         for name, figures, priority in values
     ]
 
@@ -180,22 +173,22 @@ def _queues(devices: Devices, times: LaunchTimes, options: ViewOptions) -> Repor
     groups = grouping.group_by(grouping.Key(owner[launched], range(len(devices.devices))), *keys)
     starts = np.maximum(devices.starts[launched], times.begun[times.first])
     begun, call, work = times.begun[times.first], times.call[times.first], times.work[times.first]
-    launches = np.bincount(groups.codes, minlength=groups.count).tolist()
+    launches = np.bincount(groups.codes, minlength=groups.count)
     each = np.split(np.argsort(groups.codes, kind="stable"), np.cumsum(launches)[:-1])
     found = [_queue(begun[own], starts[own]) for own in each]
-    short = np.bincount(groups.codes[work < call], minlength=groups.count).tolist()
+    short = np.bincount(groups.codes[work < call], minlength=groups.count)
     chosen: list[IndexedDevice] = [devices.devices[g] for g in groups.labels[0] if isinstance(g, int)]
     columns = [
         *devices.identity(chosen),
         _SHOWN["context"].column(groups.labels[1], 6),
         _SHOWN["stream"].column(groups.labels[2]),
-        _SHOWN["launches"].column(launches),
+        _SHOWN["launches"].column(Cells.of(launches)),
         _SHOWN["launches_per_s"].column([f.rate for f in found], 1),
         _SHOWN["queue_max"].column([f.longest for f in found], 1),
         _SHOWN["queue_mean"].column([f.mean for f in found], 1),
         _SHOWN["full_time"].column([f.full for f in found], 2),
-        _SHOWN["short"].column(short, 3),
-        _SHOWN["short_share"].column(shares_of(short, launches), 1),
+        _SHOWN["short"].column(Cells.of(short), 3),
+        _SHOWN["short_share"].column(shares_by_row(short, launches), 1),
     ]
     return tabulate.finish("streams", "Launch queues of streams", columns, options, own_order="launches")
 

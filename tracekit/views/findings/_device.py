@@ -177,9 +177,8 @@ def _costly(facts: Facts, owner: int, kernels: I64) -> list[tuple[str, I64, Boun
     found -= 1
     totals = np.zeros(found.size, np.int64)
     np.add.at(totals, inverse, facts.lengths[kernels])
-    able = [
-        i for i in np.argsort(-totals, kind="stable").tolist() if found[i] >= 0 and totals[i] >= least * (high - low)
-    ]
+    order = np.argsort(-totals, kind="stable")
+    able = order[(found[order] >= 0) & (totals[order] >= least * (high - low))].tolist()
     out = []
     for i in able[:MOST_NAMES]:
         rows = kernels[inverse == i]

@@ -31,7 +31,7 @@ from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.units import Unit
 from tracekit.views import tabulate
 from tracekit.views.advice import READ_ALL, for_part, is_cut, of_part
-from tracekit.views.base import View, ViewColumn, ViewOptions
+from tracekit.views.base import View, ViewColumn, ViewOptions, plain_section
 from tracekit.views.findings import (
     _bandwidth,
     _copies,
@@ -145,7 +145,7 @@ def _checked_rules(index: TraceIndex, options: ViewOptions) -> tuple[list[Findin
     thresholds = {spec.key: options.value(spec) for spec in THRESHOLDS}
 
     def view(name: str, of: TraceIndex) -> Section:
-        return _VIEWS[name].compute(of, ViewOptions())
+        return plain_section(_VIEWS[name], of, ViewOptions())
 
     results: dict[str, RuleResult] = {}
     facts = Facts(index, thresholds, view, loader=loader_pattern(options), results=results)

@@ -290,6 +290,10 @@ _MOSTLY = 0.95
 """The share of the whole that steps and the loading between them have, where phases are those of the steps."""
 
 
+_READ = frozenset({"self", "total", "name", "level", "ratio", "calls", "kind", "owner", *_BLOCK})
+"""Columns that the top names are made of: others of a large table are not even made."""
+
+
 def _names(view: str, table: ReportTable, printed: Sequence[TotalsRow], *, shares: bool) -> TopNames | None:
     """Return the top names of the block of a table that has most time, None where it has no names or no times.
 
@@ -297,7 +301,7 @@ def _names(view: str, table: ReportTable, printed: Sequence[TotalsRow], *, share
 
     printed: totals of tables that lack rows: they are the whole, not the sum of the rows.
     """
-    have = {column.name: list(column.values) for column in table.columns}
+    have = {column.name: list(column.values) for column in table.columns if column.name in _READ}
     column = "self" if "self" in have else "total"
     if column not in have or "name" not in have:
         return None

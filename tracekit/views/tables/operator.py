@@ -18,12 +18,10 @@ calls, self and total CPU time; there an operator whose only child has its own n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tracekit.index import grouping
@@ -37,6 +35,7 @@ from tracekit.index.work_units import ARGS_OF as _WORK_ARGS
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask, pc
+from tracekit.model.cells import Cells, joined, only, taken, whole_numbers
 from tracekit.model.report import Cell, Column, Picture, ReportTable, Section
 from tracekit.model.schema import Kind
 from tracekit.model.units import Unit
@@ -55,10 +54,6 @@ __all__ = ["VIEW", "FiguresByTime", "OperatorFigures", "RangeFigures", "charged"
 # Calls and launches of operators: the rows below each operator of the view, at levels 1 and 2.
 
 
-Cells = npt.NDArray[np.object_]
-"""Cells of one column."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class DetailRows:
     """Rows below operators, shape (n,), in order: those of an operator together. group: the operator of each row.
@@ -68,7 +63,7 @@ class DetailRows:
 
     group: I64
     level: I64
-    cells: dict[str, Cells]
+    cells: dict[str, Sequence[Cell]]
     omitted: int
 
 
@@ -95,7 +90,7 @@ class _OperatorTable:
     codes: I64
     group: I64
     above: I64
-    cells: dict[str, list[Cell]]
+    cells: dict[str, Sequence[Cell]]
 
     def __len__(self) -> int:
         return len(self.group)
@@ -164,29 +159,31 @@ def _table(charged: Charged, things: _Things) -> _OperatorTable:
         index.key("kind", things.rows),
     )
     on_device = grouping.statistics(groups, things.device_ns)
-    figures: dict[str, list[Cell]] = {"calls": on_device.calls.tolist(), "device_total": on_device.total.tolist()}
+    figures: dict[str, Sequence[Cell]] = {"calls": Cells.of(on_device.calls)}
+    heard: Mask | None = None
+    if things.host_ns is not None:
+        # What a call launched is charged to the range around it.
+        heard = np.array([kind not in CALLS for kind in groups.labels[3]], np.bool_)
+    figures["device_total"] = Cells.of(on_device.total, heard)
     if things.host_ns is None or things.self_ns is None:
-        figures["device_self"] = on_device.total.tolist()
+        figures["device_self"] = Cells.of(on_device.total, heard)
     else:
         stats = grouping.statistics(groups, things.host_ns)
         _, self_totals = grouping.sums(groups.codes, groups.count, things.self_ns, "durations")
-        figures |= {"total": stats.total.tolist(), "self": list(self_totals)}
-        figures |= {spec.key: spec.values(stats).tolist() for spec in specs.SPREAD}
-    figures |= {"device_avg": on_device.mean.tolist(), "device_min": on_device.min.tolist()}
-    figures["device_max"] = on_device.max.tolist()
-    if things.host_ns is not None:
-        # What a call launched is charged to the range around it.
-        for name in [name for name in figures if name.startswith("device_")]:
-            figures[name] = [None if k in CALLS else v for k, v in zip(groups.labels[3], figures[name], strict=True)]
+        figures |= {"total": Cells.of(stats.total), "self": Cells.of(np.array(self_totals, np.int64))}
+        figures |= {spec.key: Cells.of(spec.values(stats)) for spec in specs.SPREAD}
+    figures |= {"device_avg": Cells.of(on_device.mean, heard), "device_min": Cells.of(on_device.min, heard)}
+    figures["device_max"] = Cells.of(on_device.max, heard)
     group, above = (np.array([int(cell or 0) for cell in labels], np.int64) for labels in groups.labels[:2])
-    return _OperatorTable(groups.codes, group, above, {"name": list(groups.labels[2])} | figures)
+    return _OperatorTable(groups.codes, group, above, {"name": groups.labels[2]} | figures)
 
 
 def _assembled(charged: Charged, ones: _OperatorTable, others: tuple[_OperatorTable, ...], top: int) -> DetailRows:
     """Return the rows of level 1 by operator, those of level 2 below theirs; largest total first, then by name."""
     tables = [table for table in (*others, ones) if len(table)]
     keys = dict.fromkeys(key for table in tables for key in table.cells)
-    cells = {key: _cells([table.cells.get(key) or [None] * len(table) for table in tables]) for key in keys}
+    cells: dict[str, Sequence[Cell]]
+    cells = {key: joined([table.cells.get(key) or Cells.unknown(len(table)) for table in tables]) for key in keys}
     group, above = (
         np.concatenate([np.zeros(0, np.int64), *(getattr(table, part) for table in tables)])
         for part in ("group", "above")
@@ -204,54 +201,43 @@ def _assembled(charged: Charged, ones: _OperatorTable, others: tuple[_OperatorTa
         kept = _top(group, above, order, top)
         omitted = int(np.count_nonzero(~kept))
         order = order[(kept & kept[parent])[order]]
-    return DetailRows(group[order], level[order], {key: values[order] for key, values in cells.items()}, omitted)
+    return DetailRows(group[order], level[order], {key: taken(values, order) for key, values in cells.items()}, omitted)
 
 
-def _cells(parts: Sequence[Sequence[Cell]]) -> Cells:
-    """Return cells of any type as one array."""
-    found = np.empty(sum(map(len, parts)), np.object_)
-    found[:] = list(chain.from_iterable(parts))
-    return found
-
-
-def _ratios(charged: Charged, group: I64, cells: dict[str, Cells]) -> dict[str, Cells]:
+def _ratios(charged: Charged, group: I64, cells: Mapping[str, Sequence[Cell]]) -> dict[str, Sequence[Cell]]:
     """Return the shares of rows in the totals of their operators."""
     _, totals = grouping.sums(charged.groups.codes, charged.groups.count, charged.picked.durations, "durations")
     known = charged.places >= 0
     _, device = grouping.sums(
         charged.groups.codes[known], charged.groups.count, charged.total[charged.places[known]], "durations"
     )
-    of_row = group.tolist()
     found = {}
     for ratio, part, whole in (("ratio", "total", totals), ("device_ratio", "device_total", device)):
-        times = cells[part].tolist() if part in cells else [None] * len(of_row)
-        found[ratio] = _cells(
-            [
-                [
-                    ns / whole[of] if isinstance(ns, int) and whole[of] else None
-                    for ns, of in zip(times, of_row, strict=True)
-                ]
-            ]
-        )
+        times, known = _numbers(cells, part)
+        shares = tabulate.shares_by_row(times, np.array(whole, np.int64)[group])
+        found[ratio] = only(shares, known)
     return found
 
 
-def _ranks(cells: dict[str, Cells]) -> I64:
+def _numbers(cells: Mapping[str, Sequence[Cell]], key: str) -> tuple[I64, Mask]:
+    """Return the times of a column, 0 where there is none, and which are there."""
+    found = whole_numbers(cells[key]) if key in cells else None
+    if found is None:
+        size = len(cells["name"])
+        return np.zeros(size, np.int64), np.zeros(size, np.bool_)
+    times, known = found
+    return times, np.ones(times.size, np.bool_) if known is None else known
+
+
+def _ranks(cells: Mapping[str, Sequence[Cell]]) -> I64:
     """Return the place of each row among all: by largest time, then by name, device work first."""
-    size = len(cells["name"])
-    total, device = (
-        np.array([value if isinstance(value, int) else 0 for value in cells[key].tolist()], np.int64)
-        if key in cells
-        else np.zeros(size, np.int64)
-        for key in ("total", "device_total")
+    total, of_host = _numbers(cells, "total")
+    names = [str(name or "") for name in cells["name"]]
+    order = tabulate.by_number(
+        np.maximum(total, _numbers(cells, "device_total")[0]), None, [names, of_host.astype(np.int64).tolist()]
     )
-    names = [str(name or "") for name in cells["name"].tolist()]
-    place = {name: number for number, name in enumerate(sorted(set(names)))}
-    of_host = [value is not None for value in cells["total"].tolist()] if "total" in cells else [False] * size
-    by_name = np.array([place[name] for name in names], np.int64)
-    order = np.lexsort((np.array(of_host, np.bool_), by_name, -np.maximum(total, device)))
-    rank = np.empty(size, np.int64)
-    rank[order] = np.arange(size)
+    rank = np.empty(order.size, np.int64)
+    rank[order] = np.arange(order.size)
     return rank
 
 
@@ -412,12 +398,9 @@ def _with_details(table: ReportTable, charged: _ranges.Charged, options: ViewOpt
     place[groups] = np.arange(len(groups))
     # Behind each operator the rows below it, in their order.
     order = np.argsort(np.concatenate((np.arange(len(table)), place[rows.group])), kind="stable")
-    none = np.full(len(rows.group), None, np.object_)
-    columns = [
-        replace(c, values=_cells([c.values, rows.cells.get(c.name, none).tolist()])[order].tolist())
-        for c in table.columns
-    ]
-    levels: list[Cell] = np.concatenate((np.zeros(len(table), np.int64), rows.level))[order].tolist()
+    none = Cells.unknown(len(rows.group))
+    columns = [replace(c, values=taken(joined([c.values, rows.cells.get(c.name, none)]), order)) for c in table.columns]
+    levels = Cells.of(np.concatenate((np.zeros(len(table), np.int64), rows.level))[order])
     columns.insert(1, Column("level", "Level", Unit.COUNT, levels, 1))
     return replace(table, columns=tuple(columns), omitted=table.omitted + rows.omitted)
 

@@ -15,6 +15,7 @@ from tracekit.index.host_tree import UNATTRIBUTED, ByTime, HostTree, by_time
 from tracekit.index.trace_index import PickedRows, TraceIndex, notes_on_rows
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import I64, Mask
+from tracekit.model.cells import Cells, joined, only
 from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, ReportTable
 from tracekit.model.schema import Kind
@@ -205,9 +206,9 @@ class RangeFigures:
     def columns(self, blocks: Sequence[tuple[Cell, ...]] = ()) -> list[Column]:
         """Return the columns, a row a group; those of devices only where there is device work."""
         host_columns = [_host_title(c) for c in tabulate.statistic_columns(self.host, blocks)]
-        shares = tabulate.ratios(self.own, blocks)
+        shares = tabulate.ratios(self.own, blocks) if blocks else tabulate.shares(np.array(self.own, np.int64))
         share = Column("self_ratio", "CPU self ratio", Unit.RATIO, _where(self.known, shares), 2)
-        self_time = Column("self", "CPU self", Unit.NS, _where(self.known, self.own), 1)
+        self_time = Column("self", "CPU self", Unit.NS, _where(self.known, Cells.of(np.array(self.own, np.int64))), 1)
         by_name = {c.name: c for c in (*host_columns, self_time, share, *self._device_columns())}
         first = [by_name.pop(name) for name in _FIRST if name in by_name]
         return [*first, *by_name.values()]
@@ -216,13 +217,14 @@ class RangeFigures:
         stats, known, timed = self.device, self.heard, self.by_time
         if stats is None:
             return []
-        shares: list[Cell] = [ns / self.device_ns if self.device_ns else None for ns in self.device_own]
+        own = np.array(self.device_own, np.int64)
+        shares = tabulate.parts_of(own, self.device_ns)
         return [
-            Column("device_total", "Device total", Unit.NS, _where(known, stats.total.tolist()), 0),
-            Column("device_self", "Device self", Unit.NS, _where(known, self.device_own), 2),
-            Column("device_avg", "Device avg", Unit.NS, _where(known, stats.mean.tolist()), 5),
-            Column("device_min", "Device min", Unit.NS, _where(known, stats.min.tolist()), 6),
-            Column("device_max", "Device max", Unit.NS, _where(known, stats.max.tolist()), 6),
+            Column("device_total", "Device total", Unit.NS, _where(known, Cells.of(stats.total)), 0),
+            Column("device_self", "Device self", Unit.NS, _where(known, Cells.of(own)), 2),
+            Column("device_avg", "Device avg", Unit.NS, _where(known, Cells.of(stats.mean)), 5),
+            Column("device_min", "Device min", Unit.NS, _where(known, Cells.of(stats.min)), 6),
+            Column("device_max", "Device max", Unit.NS, _where(known, Cells.of(stats.max)), 6),
             Column("device_ratio", "Device ratio", Unit.RATIO, _where(known, shares), 3),
             *(timed.columns() if timed else []),
         ]
@@ -251,8 +253,14 @@ def with_loose(table: ReportTable, figures: RangeFigures) -> ReportTable:
     }
     if figures.by_time is not None:
         cells["device_by_time"] = cells["device_self_by_time"] = figures.by_time.loose_ns
-    columns = [replace(c, values=[*c.values, cells.get(c.name)]) for c in table.columns]
+    columns = [replace(c, values=joined([c.values, _one(cells.get(c.name))])) for c in table.columns]
     return replace(table, columns=tuple(columns))
+
+
+def _one(cell: Cell) -> Sequence[Cell]:
+    if cell is None:
+        return Cells.unknown(1)
+    return [cell] if isinstance(cell, str) or abs(cell) >= 1 << 63 else Cells.of(np.array([cell]))
 
 
 def charge(host: HostTree, picked: PickedRows, groups: grouping.Groups) -> Charged:
@@ -289,8 +297,8 @@ def _host_title(column: Column) -> Column:
     return replace(column, title=title, priority=5 if column.name == "ratio" else column.priority)
 
 
-def _where(known: Sequence[bool], values: Sequence[Cell]) -> list[Cell]:
-    return [value if k else None for value, k in zip(values, known, strict=True)]
+def _where(known: Sequence[bool], values: Sequence[Cell]) -> Sequence[Cell]:
+    return only(values, np.array(known, np.bool_))
 
 
 _BY_TIME = ("device_by_time", "device_self_by_time")
