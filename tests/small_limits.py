@@ -36,6 +36,7 @@ class Limit(Enum):
     FLOWS_OPEN = ("tracekit.writers.tracks.arrows.OPEN_FLOWS",)
     JSONL_BYTES_AT_ONCE = ("tracekit.writers.jsonl.BYTES_AT_ONCE",)
     JSON_CARRIED_BYTES = ("tracekit.readers.trace_event.stream.MOST_CARRIED",)
+    JSON_SHAPES_WITH_NAMES = ("tracekit.readers.trace_event.scan.MANY_SHAPES",)
     JSON_SLAB_BYTES = ("tracekit.readers.trace_event.stream.SLAB_BYTES",)
     KEPT_TRACE_BYTES = ("tracekit.viewer.cache.MOST_BYTES",)
     KERNEL_CLASS_NAME = ("tracekit.analysis.kernel_class.LONGEST_NAME",)

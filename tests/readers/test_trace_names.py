@@ -7,13 +7,15 @@ import random
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from small_limits import Limit, small
 
 from tracekit.api import read
 from tracekit.model.trace import Trace
 from tracekit.readers.trace_event import columns
 from tracekit.readers.trace_event.plan import EventPlan
-from tracekit.readers.trace_event.scan import Scan
+from tracekit.readers.trace_event.scan import NAME, Scan, scan
 
 NAMES = (
     *("a", 'k\\"x', "\\\\", "0", "12 34", "é\\u00e9", "{", "ProfilerStep#7", "nccl:all_reduce", "Memcpy HtoD (x -> y)"),
@@ -76,18 +78,21 @@ def each_shape_parsed(path: Path, monkeypatch: pytest.MonkeyPatch, name: str = "
         return columns.Pattern(EventPlan(scan.object(int(scan.sample[code])))), None
 
     with monkeypatch.context() as patched:
+        small(patched, Limit.JSON_SHAPES_WITH_NAMES, 1 << 40)
         patched.setattr(columns.Patterns, "of", parsed)
         return read(path, format=name)
 
 
 @pytest.mark.parametrize("head", ['{"traceEvents":[', '{"schemaVersion":1,"traceEvents":['])
 @pytest.mark.parametrize("most", [1024, 64])
+@pytest.mark.parametrize("shapes", [1 << 40, 0])
 def test_events_are_those_of_a_reader_that_parses_each_shape(
-    head: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    head: str, most: int, shapes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.json"
     path.write_text(head + events(random.Random(f"{head} {most}"), 1500) + "]}")
     small(monkeypatch, Limit.NAME_PATTERNS, most)
+    small(monkeypatch, Limit.JSON_SHAPES_WITH_NAMES, shapes)
     renamed, shared = [], []
     monkeypatch.setattr(
         EventPlan, "renamed", lambda self, raw, real=EventPlan.renamed: renamed.append(raw) or real(self, raw)
@@ -139,9 +144,11 @@ NAMED = (
         ("chrome-trace", '{"tracekit":{"lanes":[{"tid":7,"process":1,"thread":7}]},"traceEvents":['),
     ],
 )
+@pytest.mark.parametrize("shapes", [1 << 40, 0])
 def test_a_name_that_says_more_than_itself_keeps_its_meaning(
-    name: str, head: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, head: str, shapes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    small(monkeypatch, Limit.JSON_SHAPES_WITH_NAMES, shapes)
     names = [
         *NAMES,
         "FillBuffer",
@@ -194,3 +201,46 @@ def test_a_number_in_id2_is_the_id_of_its_own_event(tmp_path: Path) -> None:
     path.write_text(json.dumps({"traceEvents": rows}))
     found = sorted((row["ts_ns"], row["dur_ns"]) for row in read(path).events.to_pylist())
     assert found == [(0, 20_000), (10_000, 30_000)]
+
+
+TEXTS = ("", "a", "1e5", "k 7", '\\"x', "\\\\", "é", "\x7f", '\\"name\\":\\"q', "\\u0041", "{[,", "\t")
+KEYS = ("name", "nam", 'a\\"name', "na\\u006de", "args", "n", "names")
+
+
+@given(st.data())
+def test_a_shape_without_its_name_and_the_name_are_the_shape(data: st.DataObject) -> None:
+    texts = st.sampled_from(TEXTS).map(lambda text: f'"{text}"')
+    values = st.recursive(
+        st.one_of(texts, st.sampled_from(("1", "-12.5", "1e5", "null", "[]", "123456789012345678901"))),
+        lambda inner: st.lists(st.tuples(st.sampled_from(KEYS), inner), max_size=3).map(
+            lambda members: "{" + ",".join(f'"{key}":{value}' for key, value in members) + "}"
+        ),
+        max_leaves=4,
+    )
+    members = st.lists(st.tuples(st.sampled_from(KEYS), values), max_size=4)
+    objects = data.draw(st.lists(members, max_size=12))
+    blank = data.draw(st.sampled_from(("", " ")))
+    text = ",".join(
+        "{" + ",".join(f'{blank}"{key}"{blank}:{blank}{value}' for key, value in each) + "}" for each in objects
+    ).encode()
+    whole, cut = scan(text), scan(text, by_name=True)
+    assert whole.names is None
+    assert cut.names is not None
+    assert whole.broken == cut.broken
+    assert len(whole.start) == len(cut.start)
+    for row, code in enumerate(cut.codes.tolist()):
+        shape, name = cut.shapes[code], int(cut.names.codes[row])
+        if name >= 0:
+            before, _, behind = shape.partition(NAME + b'"')
+            shape = before + NAME[:-1] + cut.names.texts[name] + behind
+            assert json.loads(cut.names.texts[name]).isascii()
+        assert shape == whole.shapes[int(whole.codes[row])]
+
+
+def test_names_of_their_own_are_cut_out_of_many_shapes() -> None:
+    event = '{"ph":"X","name":"k%d","ts":%d,"args":{"name":"y"}}'
+    found = scan(",".join(event % (i, i) for i in range(800)).encode())
+    assert found.names is not None
+    assert found.shapes == [b'{"ph":"X","name":"","ts":0,"args":{"name":"y"}}']
+    assert found.names.texts[:2] == [b'"k0"', b'"k1"']
+    assert scan(",".join(event % (i % 7, i) for i in range(800)).encode()).names is None

@@ -38,7 +38,7 @@ Several of these files joined into one: `readers/kineto/_hosts.py`. Not supporte
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -245,6 +245,7 @@ HOST_CATEGORIES = frozenset(
 _STEP = re.compile(r"ProfilerStep#([0-9]{1,9})", re.ASCII)
 _PHASES = (("enumerate(DataLoader)#", Kind.DATALOADER), ("Optimizer.step#", Kind.OPTIMIZER))
 """Ranges that torch itself puts around loading and optimizing (torch/utils/data/dataloader.py, torch/optim)."""
+_PHASE_BEGINS = tuple(start for start, _ in _PHASES)
 _COMMUNICATION = re.compile(r"(?:nccl|rccl|gloo|mpi|ucc|hccl|xccl|oneccl):")
 _COPY = re.compile(r"Memcpy (\w+)")
 _DMA = {"DEVICE_TO_HOST": "DtoH", "HOST_TO_DEVICE": "HtoD", "DEVICE_TO_DEVICE": "DtoD"}
@@ -285,9 +286,9 @@ class KinetoPrescan:
         cat, name = event.get("cat") or "", event.get("name") or ""
         kind = KINDS.get(cat, Kind.OTHER)
         taken: set[str] = set()
-        if not _says_more(cat, kind, name):
-            sort = kind
-            build.named = lambda other: None if _says_more(cat, sort, other) else self._demangler.one(other)
+        says_more = _saying_more(cat, kind)
+        if not says_more(name):
+            build.named = lambda other: None if says_more(other) else self._demangler.one(other)
         if cat in ("user_annotation", "Operator"):  # torch before 1.9 gives all of these the cat of operators
             if step := _STEP.fullmatch(name):
                 kind = Kind.STEP
@@ -372,16 +373,20 @@ class KinetoPrescan:
         build.keep_rest({}, events.TOP)
 
 
-def _says_more(cat: str, kind: Kind, name: str) -> bool:
-    """Return whether a slice would be something else, or have other columns, if its name were another one.
+def _saying_more(cat: str, kind: Kind) -> Callable[[str], bool]:
+    """Return whether a slice would be something else, or have other columns, if it had some other name.
 
     kind: the kind of its cat.
     """
-    if cat in ("user_annotation", "Operator") and (_STEP.fullmatch(name) or _COMMUNICATION.match(name)):
-        return True
+    if kind is Kind.MEMCPY or cat == "mtia_ccp_events":
+        return lambda _: True
+    if cat in ("user_annotation", "Operator"):
+        return lambda name: bool(_STEP.fullmatch(name) or _COMMUNICATION.match(name) or name.startswith(_PHASE_BEGINS))
     if kind in (Kind.USER_RANGE, Kind.OPERATOR):
-        return name.startswith(tuple(start for start, _ in _PHASES))
-    return kind is Kind.MEMCPY or cat == "mtia_ccp_events" or (kind is Kind.KERNEL and rocm.activity(name) is not None)
+        return lambda name: name.startswith(_PHASE_BEGINS)
+    if kind is Kind.KERNEL:
+        return lambda name: rocm.activity(name) is not None
+    return lambda _: False
 
 
 def _taken(build: Build, column: str, key: str) -> set[str]:

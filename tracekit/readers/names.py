@@ -121,6 +121,8 @@ class Demangler:
 
     def one(self, text: str) -> Pair:
         """Return the readable name, and the file's own spelling where it differs, else None."""
+        if not text.startswith("_"):  # nearly every one: it is no mangled name
+            return text, None
         known = self._known.get(text)
         if known is None:
             name = self._demangled(text) if self._enabled and is_mangled(text) else text

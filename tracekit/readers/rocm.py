@@ -13,14 +13,19 @@ from tracekit.model.schema import Kind
 __all__ = ["DESCRIPTOR", "activity", "call_kind", "kernel_name"]
 
 _COPY = re.compile(r"Copy(Host|Device)To(Host|Device)(?:2D|Rect|P2P)?", re.ASCII)
-_COPIES = frozenset(
-    {"async-copy", "CopyBuffer", "CopyBufferRect", "CopyImage", "CopyImageToBuffer", "CopyBufferToImage"}
-)
-_SYNCS = frozenset({"<barrier packet>", "Barrier", "Marker", "InternalMarker"})
+_KINDS = {
+    **dict.fromkeys(
+        ("async-copy", "CopyBuffer", "CopyBufferRect", "CopyImage", "CopyImageToBuffer", "CopyBufferToImage"),
+        Kind.MEMCPY,
+    ),
+    "FillBuffer": Kind.MEMSET,
+    **dict.fromkeys(("<barrier packet>", "Barrier", "Marker", "InternalMarker"), Kind.SYNC),
+    **dict.fromkeys(("Unknown command type", "Task"), Kind.OTHER),
+}
+"""Commands whose names say no direction."""
 DESCRIPTOR = r"(?: \[clone )?\.kd\]?$"
 """The ending that the descriptor of a kernel adds to its name, for Python and Arrow."""
 _DESCRIPTOR = re.compile(DESCRIPTOR, re.ASCII)
-_OTHERS = frozenset({"Unknown command type", "Task"})
 
 
 def kernel_name(text: str) -> str:
@@ -38,15 +43,10 @@ def activity(name: str) -> tuple[Kind, str | None] | None:
     >>> activity("CopyHostToDevice")
     (<Kind.MEMCPY: 'memcpy'>, 'HtoD')
     """
-    if (copy := _COPY.fullmatch(name)) is not None:
+    if name.startswith("Copy") and (copy := _COPY.fullmatch(name)) is not None:
         return Kind.MEMCPY, f"{copy[1][0]}to{copy[2][0]}"
-    if name in _COPIES:
-        return Kind.MEMCPY, None
-    if name == "FillBuffer":
-        return Kind.MEMSET, None
-    if name in _SYNCS:
-        return Kind.SYNC, None
-    return (Kind.OTHER, None) if name in _OTHERS else None
+    kind = _KINDS.get(name)
+    return None if kind is None else (kind, None)
 
 
 def call_kind(name: str) -> Kind | None:

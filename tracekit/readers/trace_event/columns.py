@@ -29,7 +29,7 @@ from tracekit.readers.trace_event.plan import (
     EventPlan,
     EventRows,
 )
-from tracekit.readers.trace_event.scan import Scan, slices
+from tracekit.readers.trace_event.scan import NAME, CutNames, Scan, slices
 from tracekit.readers.trace_event.stream import Slab
 
 __all__ = ["MOST_PATTERNS", "SCRATCH", "Patterns", "Planner"]
@@ -82,18 +82,31 @@ class Patterns:
         if name_match is None or len(shape) > LONGEST:
             return Pattern(EventPlan(scan.object(int(scan.sample[code])))), None
         start, end = name_match.span(1)
-        key = shape[:start], shape[end:]
+        return self._known_or_parsed(scan, int(scan.sample[code]), shape[:start], name_match[1], shape[end:])
+
+    def without_name(self, scan: Scan, row: int, raw: bytes) -> tuple[Pattern, bytes | None]:
+        """Return the same for an object of a scan whose shape lacks its name; raw: the name as JSON."""
+        shape = scan.shapes[int(scan.codes[row])]
+        if len(shape) > LONGEST:
+            return Pattern(EventPlan(scan.object(row))), None
+        start = shape.index(NAME) + len(NAME) - 1
+        return self._known_or_parsed(scan, row, shape[:start], raw, shape[start + len('""') :])
+
+    def _known_or_parsed(
+        self, scan: Scan, row: int, before: bytes, raw: bytes, behind: bytes
+    ) -> tuple[Pattern, bytes | None]:
+        key = before, behind
         pattern = self._known.get(key)
         if pattern is None:
-            event = EventPlan(scan.object(int(scan.sample[code])))
+            event = EventPlan(scan.object(row))
             pattern = Pattern(event)
             name = event.members.get("name")
-            if name is None or event.place(name.start)[0] != start or name.raw != name_match[1]:
+            if name is None or event.place(name.start)[0] != len(before) or name.raw != raw:
                 return pattern, None
             if len(self._known) >= MOST_PATTERNS:
                 self._known.clear()
             self._known[key] = pattern
-        return pattern, name_match[1]
+        return pattern, raw
 
 
 G = TypeVar("G", bound=np.generic)
@@ -134,6 +147,8 @@ class Planner:
         self._digits = {1000: 3, 1: 0}[per_unit]
         self._per_unit = per_unit
         self._by_shape: dict[bytes, tuple[int, int, int, int]] = {}
+        self._by_name: dict[bytes, dict[bytes, tuple[int, int, int, int]]] = {}
+        self._named = 0
         self._builds: list[Build] = []
         self._text_codes: dict[str, int] = {}
         self._texts_known: list[str] = []
@@ -173,16 +188,22 @@ class Planner:
 
     def rows(self, slab: Slab) -> tuple[EventRows, EventRows]:
         """Return the rows of a slab and those that are facts; the ledger has counted all but the facts and the rows."""
-        if len(self._by_shape) > KNOWN_PLANS:
+        if len(self._by_shape) + self._named > KNOWN_PLANS:
             self._by_shape.clear()
+            self._by_name.clear()
+            self._named = 0
             self._patterns.clear()
             self._builds, self._settled = [], 0
             self._text_codes.clear()
             self._texts_known.clear()
         scan = slab.scan
-        by_code = np.array([self._plan(scan, code) for code in range(len(scan.shapes))], np.int64).reshape(-1, 4).T
-        plan = by_code[0][scan.codes]
-        names = OwnNames(*(part[scan.codes] for part in by_code[1:])) if (by_code[1] >= 0).any() else None
+        if scan.names is None:
+            codes, plans = scan.codes, [self._plan(scan, code) for code in range(len(scan.shapes))]
+        else:
+            codes, plans = self._plans_by_name(scan, scan.names)
+        by_code = np.array(plans, np.int64).reshape(-1, 4).T
+        plan = by_code[0][codes]
+        names = OwnNames(*(part[codes] for part in by_code[1:])) if (by_code[1] >= 0).any() else None
         before, texts = len(self._builds), len(self._texts_known)
         odd = [n for n in set(by_code[0].tolist()) if self._builds[n].odd]
         if odd:
@@ -209,7 +230,40 @@ class Planner:
         known = self._by_shape.get(shape)
         if known is not None:
             return known
-        pattern, raw = self._patterns.of(scan, code)
+        known = self._by_shape[shape] = self._planned(*self._patterns.of(scan, code))
+        return known
+
+    def _plans_by_name(self, scan: Scan, names: CutNames) -> tuple[I64, list[tuple[int, int, int, int]]]:
+        """Return for each object the place of its plan, and the plans, as `_plan` does, in order of appearance."""
+        width = len(names.texts) + 1
+        pairs = arrow.encoded(arrow.array(scan.codes * width + names.codes + 1))
+        distinct = arrow.ints(pairs.dictionary)
+        codes = arrow.ints(pairs.indices)
+        sample = np.zeros(len(distinct), np.int64)
+        sample[codes[::-1]] = np.arange(len(codes))[::-1]
+        plans: list[tuple[int, int, int, int]] = []
+        of_shape = [self._by_name.setdefault(shape, {}) for shape in scan.shapes]
+        patterns: dict[int, Pattern] = {}
+        shapes, texts = divmod(distinct, width)
+        for code, text, row in zip(shapes.tolist(), (texts - 1).tolist(), sample.tolist(), strict=True):
+            if text < 0:
+                plans.append(self._plan(scan, code))
+                continue
+            raw, known_names = names.texts[text], of_shape[code]
+            known = known_names.get(raw)
+            if known is None:
+                pattern, own = patterns.get(code), raw
+                if pattern is None:
+                    pattern, own = self._patterns.without_name(scan, row, raw)
+                    if own is not None:
+                        patterns[code] = pattern
+                known = known_names[raw] = self._planned(pattern, own)
+                self._named += 1
+            plans.append(known)
+        return codes, plans
+
+    def _planned(self, pattern: Pattern, raw: bytes | None) -> tuple[int, int, int, int]:
+        """Return the plan of an event; raw: its name as JSON, None where the pattern is that of this event alone."""
         if raw is None:
             known = self._add(self._made(pattern.event, exact=False)), -1, -1, 0
         elif pattern.named is not None and (pair := pattern.named(msgspec.json.decode(raw, type=str))) is not None:
@@ -222,7 +276,6 @@ class Planner:
             known = self._add(build, behind), -1, -1, 0
             if build.fate == KEPT and not build.odd and build.named is not None:
                 pattern.plan, pattern.named, pattern.name_bytes = known[0], build.named, len(raw)
-        self._by_shape[shape] = known
         return known
 
     def _made(self, event: EventPlan, *, exact: bool) -> Build:

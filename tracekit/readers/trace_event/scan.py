@@ -5,6 +5,9 @@ repeat themselves: a million events of a profiler have some thousands of shapes.
 by parsing one of its objects; the rest is arithmetic on the runs of digits, which are integers of at most 18 digits.
 (Longer ones, such as hashes, stay in the shape.) No text goes through a binary float.
 
+Where most events have names of their own, the shapes are those of the text without the names (`CutNames`): else there
+would be as many shapes as events.
+
 Nothing here checks JSON beyond quotes and the depth of brackets: the reader parses one object of each shape, and
 objects of one shape differ in digits only.
 
@@ -21,16 +24,31 @@ import pyarrow as pa
 
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, digits
-from tracekit.model.arrow import I32, I64, Bytes, Column, Mask
+from tracekit.model.arrow import I32, I64, Bytes, Column, DictColumn, Mask
 
-__all__ = ["LONGEST_RUN", "Scan", "inside_strings", "object_end", "scan", "slices"]
+__all__ = ["LONGEST_RUN", "MANY_SHAPES", "NAME", "CutNames", "Scan", "inside_strings", "object_end", "scan", "slices"]
 
 QUOTE, BACKSLASH = 0x22, 0x5C
 LONGEST_RUN = 18
 """Digits that int64 surely holds."""
+MANY_SHAPES = 512
+"""Shapes of one scan from which on names are cut out of them, where an eighth of the objects has one of its own."""
+NAME = b'"name":"'
+"""The text before a name."""
 _BLANKS = bytes(range(33))
 _STRING = np.uint8(0x80)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CutNames:
+    """The first string behind NAME in each object, where it is printable ASCII without an escape.
+
+    codes: shape (n,), place in `texts`, -1 for an object whose shape is whole. texts: the strings with their quotes.
+    """
+
+    codes: I64
+    texts: list[bytes]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +59,7 @@ class Scan:
     first: shape (n,), number of the first run of digits of each object; runs: number of its runs. ints: the runs as
     int64, lengths: their digits. cut: shape (runs + 1,), bytes that shapes lack before each run.
     codes: shape (n,), shape of each object; sample: an object of each shape; shapes: the shapes themselves.
+    names: what the shapes lack, "" in its place; None where they lack nothing.
     consumed: bytes of the input up to the end of the last whole object. closed: place in the input of the bracket that
     closes the list, -1 when it has not come. broken: quotes or brackets do not fit together.
     """
@@ -59,6 +78,7 @@ class Scan:
     consumed: int
     closed: int
     broken: bool
+    names: CutNames | None = None
 
     @property
     def joined(self) -> int:
@@ -107,8 +127,8 @@ def _escaped_quotes(codes: Bytes, quotes: Mask) -> I64:
     return found
 
 
-def scan(data: bytes) -> Scan:
-    """Return the objects of a list whose opening bracket is before `data`.
+def scan(data: bytes, *, by_name: bool = False) -> Scan:
+    """Return the objects of a list whose opening bracket is before `data`. by_name: they surely have many names.
 
     `data` begins outside of any string and object; its end may lie anywhere. broken is set where a string holds a line
     end, brackets close that are not open, or blanks divide a number: nothing else of the scan holds then.
@@ -149,7 +169,7 @@ def scan(data: bytes) -> Scan:
         start, end = start[:0], end[:0]
     # Only whole objects count from here on.
     size = int(end[-1]) if len(end) else 0
-    return _with_runs(text[:size], marked[:size], start, end, consumed, closed, broken)
+    return _with_runs(text[:size], marked[:size], start, end, consumed, closed, broken, by_name=by_name)
 
 
 def _digit_runs(flagged: Bytes) -> int:
@@ -195,7 +215,9 @@ def object_end(text: bytes, depth: int) -> tuple[int | None, int, bool]:
     return end, int(depths[-1]) if len(depths) else depth, bool(len(inside) and inside[-1])
 
 
-def _with_runs(text: Bytes, marked: Bytes, start: I64, end: I64, consumed: int, closed: int, broken: bool) -> Scan:
+def _with_runs(
+    text: Bytes, marked: Bytes, start: I64, end: I64, consumed: int, closed: int, broken: bool, *, by_name: bool
+) -> Scan:
     digit = digits.mask(marked)
     begins, ends = digits.runs(digit)
     lengths = (ends - begins).astype(np.int32)
@@ -215,16 +237,78 @@ def _with_runs(text: Bytes, marked: Bytes, start: I64, end: I64, consumed: int, 
     if len(start) and start[0]:
         dropped[0] = True
     first, last = np.searchsorted(begins, start), np.searchsorted(begins, end)
-    bounds = np.zeros(len(start) + 1, np.int32)
-    np.cumsum(end - cut[last] - start + cut[first], out=bounds[1:])
-    encoded = arrow.encoded(arrow.text_column(bounds, shaped[~dropped], pa.binary()))
+    sizes = end - cut[last] - start + cut[first]
+    names: CutNames | None = None
+    if not by_name:
+        encoded = _encoded(sizes, shaped[~dropped])
+        by_name = len(encoded.dictionary) > max(MANY_SHAPES, len(start) // 8)
+    if by_name:
+        names, rows, opened, shut = _cut_names(text, marked, start, end)
+        lengths_of_names = shut - opened
+        dropped[_within(opened, lengths_of_names)] = True
+        sizes[rows] -= lengths_of_names
+        encoded = _encoded(sizes, shaped[~dropped])
     codes = arrow.ints(encoded.indices)
     shapes: list[bytes] = arrow.binaries(encoded.dictionary)
     sample = np.zeros(len(shapes), np.int64)
     sample[codes[::-1]] = np.arange(len(codes))[::-1]
     return Scan(
-        text, start, end, first, last - first, ints, lengths, cut, codes, sample, shapes, consumed, closed, broken
+        text,
+        start,
+        end,
+        first,
+        last - first,
+        ints,
+        lengths,
+        cut,
+        codes,
+        sample,
+        shapes,
+        consumed,
+        closed,
+        broken,
+        names,
     )
+
+
+def _encoded(sizes: I64, shapes: Bytes) -> DictColumn:
+    """Return the shapes, each of its size, as a dictionary column."""
+    bounds = np.zeros(len(sizes) + 1, np.int32)
+    np.cumsum(sizes, out=bounds[1:])
+    return arrow.encoded(arrow.text_column(bounds, shapes, pa.binary()))
+
+
+def _cut_names(text: Bytes, marked: Bytes, start: I64, end: I64) -> tuple[CutNames, I64, I64, I64]:
+    """Return the names of objects, the objects that have one, and where its text begins and ends in each of these.
+
+    A name is the first text behind NAME in its object, so that it has one place in the shape without it.
+    """
+    parts = text.tobytes().split(NAME)
+    places = np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)))[:-1]
+    places += len(NAME) * np.arange(len(places))
+    at = np.searchsorted(places, start)
+    places = np.append(places, len(text))[at]
+    rows = np.flatnonzero((places < end) & (places > start))
+    places = places[rows]
+    # The key begins outside of strings, behind a bracket or comma, so its quotes and those of the value are real ones.
+    before = marked[places - 1]
+    real = ((before == 0x7B) | (before == 0x2C)) & (marked[places + len(NAME) - 1] == QUOTE | _STRING)
+    rows, opened = rows[real], places[real] + len(NAME)
+    closing = np.flatnonzero(marked == QUOTE)  # without the bit of strings
+    shut = np.append(closing, len(text))[np.searchsorted(closing, opened)]
+    odd = np.flatnonzero(((text - np.uint8(0x20)) >= np.uint8(0x5F)) | (text == BACKSLASH))
+    plain = np.searchsorted(odd, opened) == np.searchsorted(odd, shut)
+    rows, opened, shut = rows[plain], opened[plain], shut[plain]
+    codes = np.full(len(start), -1, np.int64)
+    encoded = arrow.encoded(slices(text, opened - 1, shut + 1))
+    codes[rows] = arrow.ints(encoded.indices)
+    return CutNames(codes, arrow.binaries(encoded.dictionary)), rows, opened, shut
+
+
+def _within(begins: I64, lengths: I64) -> I64:
+    """Return the numbers from each begin on, as many as each length."""
+    ends = np.cumsum(lengths)
+    return np.repeat(begins - ends + lengths, lengths) + np.arange(int(ends[-1]) if len(ends) else 0)
 
 
 def slices(text: Bytes, start: I64, end: I64) -> Column:

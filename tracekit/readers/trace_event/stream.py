@@ -162,6 +162,8 @@ class EventStream:
     _zeros: int = 0
     """NUL bytes behind the last event: padding, unless an event follows."""
     _known: set[bytes] = field(default_factory=set)
+    _by_name: bool = False
+    """Events have names of their own, as those before them."""
 
     def open(self) -> None:
         """Read up to the first event, and the facts before it. Raises: ParseError where there is no list of events."""
@@ -306,7 +308,8 @@ class EventStream:
 
     def _slab(self, data: bytes, *, final: bool) -> tuple[Slab | None, int, bool]:
         """Return the whole objects of data, the bytes they take, and whether the list is closed behind them."""
-        scanned = scan(data)
+        scanned = scan(data, by_name=self._by_name)
+        self._by_name = scanned.names is not None
         if self._is_sound(data, scanned, final=final):
             self.ledger.read += len(scanned.start)
             numbers = np.arange(self._number + 1, self._number + 1 + len(scanned.start))
