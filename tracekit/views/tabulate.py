@@ -218,17 +218,25 @@ def by_number(numbers: I64, known: Mask | None, labels: Sequence[Sequence[Cell]]
     if known is not None:
         # Unknown ones are equal to each other, and to no number.
         same = np.where(known[order[1:]], same, ~known[order[:-1]])
-    tied = np.flatnonzero(np.append(False, same) | np.append(same, False))
-    if tied.size and labels:
-        run = np.cumsum(np.append(True, ~same))[: order.size]
-        run_of_row = np.zeros(order.size, np.int64)
-        run_of_row[order] = run
-        rows = np.sort(order[tied]).tolist()
-        for values in reversed(labels):
-            rows = _stable(rows, values, reverse=False)
-        by_label = np.array(rows, np.int64)
-        order[tied] = by_label[np.argsort(run_of_row[by_label], kind="stable")]
-    return order
+    if not same.any() or not labels:
+        return order
+    keys_of = [_key_of(values) for values in reversed(labels)]
+    begins = np.flatnonzero(same & ~np.append(False, same[:-1]))
+    until = np.flatnonzero(same & ~np.append(same[1:], False)) + 2
+    rows = order.tolist()
+    for begin, end in zip(begins.tolist(), until.tolist(), strict=True):
+        run = rows[begin:end]
+        for key in keys_of:
+            run.sort(key=key)
+        rows[begin:end] = run
+    return np.array(rows, np.int64)
+
+
+def _key_of(values: Sequence[Cell]) -> Callable[[int], Any]:
+    """Return the key by which rows are sorted by a column, nulls last."""
+    cells = values if isinstance(values, list) else list(values)
+    # Cells of one type are their own keys; a tuple for each of a million cells would cost more than the sorting.
+    return cells.__getitem__ if set(map(type, cells)) in ({str}, {int}) else lambda i: _text_last(cells[i])
 
 
 def _with_distinguishing_columns(columns: Sequence[Column]) -> list[Column]:
@@ -238,11 +246,12 @@ def _with_distinguishing_columns(columns: Sequence[Column]) -> list[Column]:
     kept = [c for c in labels if not c.priority]
 
     def different(some: Sequence[Column]) -> int:
-        return len(set(zip(*(c.values for c in some), strict=True))) or 1
+        return len(set(some[0].values if len(some) == 1 else zip(*(c.values for c in some), strict=True))) or 1
 
     if not able:
         return list(columns)
-    now, most = different(kept), different([*kept, *able])
+    now = different(kept)
+    most = different([*kept, *able]) if now < len(able[0].values) else now
     for column in able:
         if now < most and (more := different([*kept, column])) > now:
             kept.append(column)

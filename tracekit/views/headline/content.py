@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from heapq import nlargest
 
 from tracekit.analysis.kernel_class import classify
 from tracekit.index.kernel_classes import rules
@@ -307,20 +308,24 @@ def _names(view: str, table: ReportTable, printed: Sequence[TotalsRow], *, share
         return None
     levels = have.get("level", [0] * len(table))
     keys = [key for key in have if key in _BLOCK]
-    blocks: dict[tuple[Cell, ...], list[int]] = {}
-    for row in range(len(table)):
-        # A blank name would be a gap on the screen.
-        if have["name"][row] is None or not str(have["name"][row]).strip():
-            have["name"][row] = UNNAMED
-        known = isinstance(have[column][row], int)
-        if known and levels[row] == 0 and not str(have["name"][row]).endswith(ON_NO_THREAD):
-            blocks.setdefault(tuple(have[key][row] for key in keys), []).append(row)
+    # A blank name would be a gap on the screen.
+    have["name"] = [UNNAMED if name is None or not str(name).strip() else name for name in have["name"]]
+    known = [
+        row
+        for row, (name, cell, level) in enumerate(zip(have["name"], have[column], levels, strict=True))
+        if level == 0 and isinstance(cell, int) and not str(name).endswith(ON_NO_THREAD)
+    ]
+    blocks: dict[tuple[Cell, ...], list[int]] = {(): known} if known and not keys else {}
+    for row in known if keys else ():
+        blocks.setdefault(tuple(have[key][row] for key in keys), []).append(row)
     named = any(have["name"][row] != UNNAMED for rows in blocks.values() for row in rows)
     if not blocks or not (named or view in _DEVICE_VIEWS):
         return None
 
+    times = have[column]
+
     def time(row: int) -> int:
-        return int(have[column][row] or 0)
+        return int(times[row] or 0)
 
     rows, part = max(
         ((_parts_alone(rows, have, view), key) for key, rows in blocks.items()),
@@ -332,15 +337,17 @@ def _names(view: str, table: ReportTable, printed: Sequence[TotalsRow], *, share
         return None
     total = _whole_of(view, column, dict(zip(keys, part, strict=True)).get("run"), printed)
     whole = max(whole, total["total_ns"] or 0) if total is not None else whole
-    of, share_of = "", {row: time(row) / whole for row in rows}
+    of, share_of = "", dict[int, float]()
     # A trace that lost records has no ratios.
     if view == "model" and have["name"][every[-1]] == OTHERS and any(have.get("ratio", [])):
         # Phases have a whole of their own, of which their table gives the ratios.
         of = _whole_of_phases(every, have)
         whole, share_of = _shares_of_phases(rows, [time(row) for row in rows], have)
     calls = have.get("calls", [None] * len(table))
-    labels = _labels(have["name"], [have[key] for key in ("kind", "owner") if key in have], rows)
-    largest = sorted((row for row in rows if time(row) or of), key=time, reverse=True)[:NAMES]
+    largest = nlargest(NAMES, (row for row in rows if time(row) or of), key=time)
+    shown = {have["name"][row] for row in largest}
+    alike = [row for row in rows if have["name"][row] in shown]
+    labels = _labels(have["name"], [have[key] for key in ("kind", "owner") if key in have], alike)
     kernels = [str(have["name"][row]) for row in largest] if view == "kernel" else []
     classes = list(map(str, classify(kernels, rules()))) or [""] * len(largest)
     names = tuple(
@@ -348,7 +355,7 @@ def _names(view: str, table: ReportTable, printed: Sequence[TotalsRow], *, share
             labels[row],
             time(row),
             count if isinstance(count := calls[row], int) else None,
-            share_of[row] if shares else None,
+            (share_of[row] if of else time(row) / whole) if shares else None,
             kernel_class,
         )
         for row, kernel_class in zip(largest, classes, strict=True)

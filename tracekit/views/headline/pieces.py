@@ -8,6 +8,7 @@ cause elsewhere. What has no name is "(no name)". A part has at most MOST pieces
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from heapq import nsmallest
 
 import numpy as np
 import numpy.typing as npt
@@ -60,21 +61,19 @@ def pieces_of(index: TraceIndex, chosen: Sequence[DeviceParts]) -> dict[str, tup
 
 def _largest(sums: Sequence[PieceSums]) -> tuple[TimePiece, ...]:
     """Return the largest pieces, and the sum of the others."""
-    ns: dict[str, int] = {}
-    count: dict[str, int] = {}
-    views: dict[str, str] = {}
-    for each in sums:
+    ns, count, views = dict(sums[0].ns), dict(sums[0].count), dict(sums[0].view)
+    for each in sums[1:]:
         views |= each.view
         for name, value in each.ns.items():
             ns[name] = ns.get(name, 0) + value
             count[name] = count.get(name, 0) + each.count.get(name, 0)
-    order = sorted((name for name in ns if ns[name]), key=lambda name: (-ns[name], name))
-    kept = order if len(order) <= MOST else order[: MOST - 1]
+    known = [name for name in ns if ns[name]]
+    order = nsmallest(MOST + 1, known, key=lambda name: (-ns[name], name))
+    kept = order if len(known) <= MOST else order[: MOST - 1]
     found = [TimePiece(name, ns[name], count[name], views.get(name, "")) for name in kept]
-    if rest := order[len(kept) :]:
-        found.append(
-            TimePiece("", sum(ns[name] for name in rest), sum(count[name] for name in rest), "", len(rest), ns[rest[0]])
-        )
+    if rest := len(known) - len(kept):
+        whole, events = (sum(of[name] for name in known) - sum(of[name] for name in kept) for of in (ns, count))
+        found.append(TimePiece("", whole, events, "", rest, ns[order[len(kept)]]))
     return tuple(found)
 
 
@@ -174,24 +173,28 @@ def _idle(index: TraceIndex, number: int, window: Ranges) -> tuple[dict[str, int
     ns: dict[str, int] = {}
     count: dict[str, int] = {}
     views: dict[str, str] = {}
-    for label, at in _groups(key):
+    for label, time, gaps_in in _sums(key, length):
         if label < len(CAUSES):
             name, view = CAUSES[label], "idle"
         elif label < 2 * len(CAUSES):
             name, view = _NO_RANGE.format(cause=CAUSES[label - len(CAUSES)]), "idle"
         else:
             name, view = _shown(names[label - 1 - 2 * len(CAUSES)]), "idle"
-        ns[name] = ns.get(name, 0) + int(length[at].sum())
-        count[name] = count.get(name, 0) + int(np.count_nonzero(length[at]))
+        ns[name] = ns.get(name, 0) + time
+        count[name] = count.get(name, 0) + gaps_in
         views[name] = view
     return ns, count, views
 
 
-def _groups(keys: I64) -> Iterator[tuple[int, I64]]:
+def _sums(keys: I64, lengths: I64) -> Iterator[tuple[int, int, int]]:
+    """Yield each key, ascending, with the sum of its lengths and the number of those above 0."""
+    if not keys.size:
+        return
     order = np.argsort(keys, kind="stable")
-    values, begins = np.unique(keys[order], return_index=True)
-    for value, begin, end in zip(values.tolist(), begins, np.append(begins, keys.size)[1:], strict=True):
-        yield value, order[begin:end]
+    ordered, values = keys[order], lengths[order]
+    begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    counts = np.add.reduceat((values != 0).astype(np.int64), begins)
+    yield from zip(ordered[begins].tolist(), np.add.reduceat(values, begins).tolist(), counts.tolist(), strict=True)
 
 
 def _clipped(starts: I64, ends: I64, window: Ranges) -> I64:
