@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from tracekit.analysis.behind import behind
-from tracekit.index.kernel_classes import classes_of
+from tracekit.analysis.kernel_class import classify
+from tracekit.index.kernel_classes import classes_of, rules
 from tracekit.index.trace_index import TraceIndex
 from tracekit.model.arrow import F64
 from tracekit.model.picture import matched
@@ -27,8 +28,11 @@ SLOW = "slow"
 _MOST_ROWS = 128
 
 
-def pictured(section: Section, pictures: Sequence[Picture], index: TraceIndex) -> Section:
-    """Return a section with the pictures whose tables it has; those of other views' tables may be drawn later."""
+def pictured(section: Section, pictures: Sequence[Picture], index: TraceIndex | None = None) -> Section:
+    """Return a section with the pictures whose tables it has; those of other views' tables may be drawn later.
+
+    index: of the trace, which may know classes of kernels already.
+    """
     if not section.tables or not pictures:
         return section
     own = {f"{section.view}.{table.name}": table for table in section.tables}
@@ -44,11 +48,12 @@ def pictured(section: Section, pictures: Sequence[Picture], index: TraceIndex) -
     return replace(section, figures=(*figures, *made, *own_pictures))
 
 
-def _completed(picture: Picture, table: ReportTable, index: TraceIndex) -> Picture:
+def _completed(picture: Picture, table: ReportTable, index: TraceIndex | None) -> Picture:
     columns = {column.name: column.values for column in table.columns}
     if picture.by == KERNEL_CLASS and picture.names[0] in columns:
         names = [None if cell is None else str(cell) for cell in columns[picture.names[0]]]
-        return replace(picture, groups=tuple(map(str, classes_of(index, names))))
+        found = classes_of(index, names) if index is not None else classify(names, rules())
+        return replace(picture, groups=tuple(map(str, found)))
     named = next((column for column in table.columns if column.name in picture.names[:1]), None)
     if picture.by in (LATE, SLOW) and named and columns.keys() >= {picture.along, picture.values[0]}:
         # Named as the picture names its rows: a number has its title before it.

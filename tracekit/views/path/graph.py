@@ -101,7 +101,8 @@ class _SyncRows:
 def by_name(rows: PathRows, host: I64) -> Waiting:
     """Return the calls that wait, or copy."""
     calls = rows.calls[host]
-    return Waiting(*(_named(rows, host, pattern) & calls for pattern in (_WHOLE, _ONE, _COPIES)))
+    names = np.where(calls, rows.name[host], -1)
+    return Waiting(*(rows_found(pattern, rows.names, names) for pattern in (_WHOLE, _ONE, _COPIES)))
 
 
 def _named(rows: PathRows, at: I64, pattern: re.Pattern[str]) -> Mask:
@@ -171,7 +172,8 @@ def _orders(rows: PathRows, sync: I64, host: I64, known_waits: _SyncRows, comple
     complete: rows of kind sync that name the event. Where there are any, calls without such a row wait for nothing.
     """
     told = _named(rows, sync, _STREAM_WAIT)
-    calls = np.flatnonzero(rows.calls[host] & _named(rows, host, _ORDER))
+    calls = np.flatnonzero(rows.calls[host])
+    calls = calls[_named(rows, host[calls], _ORDER)]
     if (told & complete).any():
         calls = calls[:0]
     stream = np.full(host.size, int(Waits.ANY))

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tracekit.analysis.segments import INT64_MAX
+from tracekit.lazy_dataclass import dataclass
+from tracekit.model.arrow import F64, I64
+from tracekit.model.cells import whole_numbers
 from tracekit.model.display import escaped, plural, shown_name
 from tracekit.model.names import short_names
 from tracekit.model.picture import Picture
-from tracekit.model.report import ReportTable
+from tracekit.model.report import Cell, ReportTable
 from tracekit.model.units import Unit, format_ratio
 from tracekit.render.axes import linear
 from tracekit.render.page.pictures import _drawing as draw
 from tracekit.render.palette import class_color, color_of
 
-__all__ = ["IcicleGroup", "icicle", "icicle_groups"]
+__all__ = ["icicle"]
 
 MOST_BOXES = 24
 LEAST_SHARE = 0.015
@@ -19,59 +28,109 @@ _LABELLED = 6
 """Percent of the width from which on a box has its name in it."""
 _WIDE = 24
 
-IcicleGroup = tuple[str, float, list[tuple[str, float]]]
-"""The name of a group, its whole, and the names in it as the table has them with their values, the greatest first."""
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """Names in groups, n of them: a table may have 100,000, of which some twenty are drawn.
+
+    rows: shape (n,), the row of the table of each name; values: its value. codes: shape (n,), its group, ascending.
+    sums: the whole of each group. words: gives the name of a group.
+    """
+
+    rows: I64
+    values: I64 | F64
+    codes: I64
+    sums: list[float]
+    words: Callable[[int], str]
+
+    @property
+    def order(self) -> list[int]:
+        """The groups with a whole, the greatest first."""
+        found = [code for code, whole in enumerate(self.sums) if whole > 0]
+        return sorted(found, key=lambda code: -self.sums[code])
 
 
-def icicle_groups(picture: Picture, table: ReportTable) -> list[IcicleGroup]:
-    """Return the groups, the greatest first: `groups` of the picture, or the rows of level 0 of the table."""
-    names, values = draw.cells_of(table, picture.names[0]), draw.cells_of(table, picture.values[0])
-    if names is None or values is None:
+def groups_of(picture: Picture, table: ReportTable) -> Groups | None:
+    """Return the groups of a table: `groups` of the picture, or the rows of level 0; None where it has none."""
+    names, cells = draw.cells_of(table, picture.names[0]), draw.cells_of(table, picture.values[0])
+    if names is None or cells is None or ("level" not in table.column_names() and not picture.groups):
+        return None
+    levels = draw.cells_of(table, "level")
+    if levels is None:
+        given = [*picture.groups[: len(table)], *[""] * (len(table) - len(picture.groups))]
+        place: dict[str, int] = {}
+        codes = np.array([place.setdefault(each, len(place)) for each in given], np.int64)
+        rows = np.arange(len(table))
+        texts = list(map(str, place))
+        heads = None
+    else:
+        at_top = np.array([not level for level in levels], np.bool_)
+        head = np.maximum.accumulate(np.where(at_top, np.arange(len(table)), -1))
+        # A call of the host is left out: what it launched has rows of its own.
+        on_host = draw.cells_of(table, "total") or [None] * len(table)
+        rows = np.flatnonzero(~at_top & np.array([cell is None for cell in on_host], np.bool_))
+        heads, codes = np.unique(head[rows], return_inverse=True)
+    order = np.argsort(codes, kind="stable")
+    rows, codes = rows[order], codes[order]
+    values = _numbers(cells)[rows]
+
+    def word(code: int) -> str:
+        if heads is None:
+            return texts[code]
+        return shown_name(_text(names[int(heads[code])])) if heads[code] >= 0 else ""
+
+    return Groups(rows, values, codes, _sums(values, codes), word)
+
+
+def _numbers(cells: Sequence[Cell]) -> I64 | F64:
+    """Return the numbers in cells, 0 where there is none."""
+    whole = whole_numbers(cells)
+    if whole is not None:
+        return whole[0]
+    return np.array([draw.value_of(cell) or 0 for cell in cells], np.float64)
+
+
+def _sums(values: I64 | F64, codes: I64) -> list[float]:
+    """Return the sum of each group; codes: ascending, none is left out."""
+    if not values.size:
         return []
-    if "level" not in table.column_names() and not picture.groups:
-        return []
-    levels, on_host = draw.cells_of(table, "level"), draw.cells_of(table, "total") or [None] * len(table)
-    words: dict[int | str, str] = {}
-    inner: dict[int | str, list[tuple[str, float]]] = {}
-    group: int | str = ""
-    for row, cell in enumerate(names):
-        name, value = "" if cell is None else str(cell), draw.value_of(values[row]) or 0
-        if levels is None:
-            group = picture.groups[row] if row < len(picture.groups) else ""
-            words[group] = str(group)
-        elif not levels[row]:
-            group = row
-            words[group] = shown_name(name)
-            continue
-        elif on_host[row] is not None:
-            continue  # a call of the host: what it launched has rows of its own
-        inner.setdefault(group, []).append((name, value))
-    made = [
-        (words.get(key, ""), sum(value for _, value in rows), sorted(rows, key=lambda each: -each[1]))
-        for key, rows in inner.items()
-    ]
-    return sorted((each for each in made if each[1] > 0), key=lambda each: -each[1])
+    begins = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
+    largest = max(-int(values.min()), int(values.max())) if values.dtype == np.int64 else INT64_MAX
+    if largest <= INT64_MAX // values.size:
+        found: list[float] = np.add.reduceat(values, begins).tolist()
+        return found
+    return [sum(part.tolist()) for part in np.split(values, begins[1:])]
 
 
 def icicle(picture: Picture, table: ReportTable) -> str:
     """Return the icicle, "" for fewer than two names."""
-    groups = icicle_groups(picture, table)
-    boxes = sorted((value for *_, inner in groups for _, value in inner), reverse=True)
-    if len(boxes) < 2:
+    groups = groups_of(picture, table)
+    if groups is None:
         return ""
-    whole, unit = sum(boxes), draw.columns_of(picture, table)[0].unit
-    least = max(whole * LEAST_SHARE, boxes[min(MOST_BOXES, len(boxes)) - 1])
-    outer, within, x, hidden = [], [], 0.0, 0
-    for place, (word, value, inner) in enumerate(groups):
-        shown = [each for each in inner if each[1] >= least]
-        hidden += len(inner) - len(shown)
+    order = groups.order
+    drawn = np.zeros(len(groups.sums), np.bool_)
+    drawn[order] = True
+    values = np.sort(groups.values[drawn[groups.codes]])[::-1]
+    if values.size < 2:
+        return ""
+    whole, unit = sum(values.tolist()), draw.columns_of(picture, table)[0].unit
+    least = max(whole * LEAST_SHARE, values[min(MOST_BOXES, values.size) - 1].item())
+    shown = np.flatnonzero(groups.values >= (math.ceil(least) if groups.values.dtype == np.int64 else least))
+    hidden = int(values.size) - int(np.count_nonzero(drawn[groups.codes[shown]]))
+    outer, within, x = [], [], 0.0
+    names = draw.cells_of(table, picture.names[0]) or ()
+    for place, code in enumerate(order):
+        value = groups.sums[code]
         if value < least:
             continue
+        word = groups.words(code)
         color = class_color(word) if picture.groups else color_of(word, place)
         outer.append(_box(x, value, whole, word, unit, color))
         at, boxes_within = x, ""
-        for name, share in shown:
-            boxes_within += _box(at, share, whole, shown_name(name), unit)
+        mine = shown[groups.codes[shown] == code]
+        inner = [(int(groups.rows[i]), groups.values[i].item()) for i in mine.tolist()]
+        for row, share in sorted(inner, key=lambda each: -each[1]):
+            boxes_within += _box(at, share, whole, shown_name(_text(names[row])), unit)
             at += 100 * share / whole
         within.append(boxes_within and draw.tag("g", boxes_within, fill=color))
         x += 100 * value / whole
@@ -81,9 +140,13 @@ def icicle(picture: Picture, table: ReportTable) -> str:
     ticks = [(100 * value / whole, label) for value, label in axis.ticks if value < 0.9 * whole]
     ticks.append((100.0, draw.short(whole, unit)))
     remark = f"{plural(hidden, 'small one')} not drawn" if hidden else ""
-    summary = ", ".join(f"{word} {format_ratio(value / whole)} %" for word, value, _ in groups[:4])
+    summary = ", ".join(f"{groups.words(code)} {format_ratio(groups.sums[code] / whole)} %" for code in order[:4])
     made = draw.drawing(picture, summary, 42 + draw.ROOM, body + draw.texts_below(ticks, 55))
     return draw.figure(picture, [remark], made)
+
+
+def _text(cell: Cell) -> str:
+    return "" if cell is None else str(cell)
 
 
 def _box(x: float, value: float, whole: float, name: str, unit: Unit, color: str = "") -> str:
