@@ -200,13 +200,31 @@ class JsonText:
 
 def _json(value: object) -> str:
     """Return plain values as JSON in ASCII."""
+    parts: list[str] = []
+    _add_json(value, parts)
+    return "".join(parts)
+
+
+def _add_json(value: object, parts: list[str]) -> None:
+    """Add the JSON of plain values to the parts of a text, which may have some 100 MB."""
     if isinstance(value, JsonText):
-        return value.text
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return f"{{{','.join(f'{_dumped(key)}:{_json(each)}' for key, each in value.items())}}}"
-    if isinstance(value, list) and any(isinstance(each, (JsonText, dict, list)) for each in value):
-        return f"[{','.join(map(_json, value))}]"
-    return _dumped(value)
+        parts.append(value.text)
+    elif isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        before = "{"
+        for key, each in value.items():
+            parts.append(f"{before}{_dumped(key)}:")
+            _add_json(each, parts)
+            before = ","
+        parts.append("}" if value else "{}")
+    elif isinstance(value, list) and any(isinstance(each, (JsonText, dict, list)) for each in value):
+        before = "["
+        for each in value:
+            parts.append(before)
+            _add_json(each, parts)
+            before = ","
+        parts.append("]")
+    else:
+        parts.append(_dumped(value))
 
 
 def _dumped(value: object) -> str:
@@ -259,9 +277,11 @@ def _plain_column(column: Column, places: dict[str, int]) -> dict[str, object]:
     head = {"name": column.name, "title": column.title, "unit": str(column.unit), "priority": column.priority}
     if (cells := _whole(column.values)) is not None:
         return head | {"v": cells}
-    if all(value is None or isinstance(value, str) for value in column.values):
-        texts = [value if value is None else places.setdefault(str(value), len(places)) for value in column.values]
-        return head | {"t": texts}
+    kinds = set(map(type, column.values)) - {types.NoneType}
+    if all(issubclass(kind, str) for kind in kinds):
+        words = column.values if kinds <= {str} else [None if value is None else str(value) for value in column.values]
+        known = typing.cast("Sequence[str | None]", words)
+        return head | {"t": [None if word is None else places.setdefault(word, len(places)) for word in known]}
     if _has_floats_alone(column.values):
         return head | {"v": list(column.values)}
     return head | {"v": [_plain_cell(value, places) for value in column.values]}
