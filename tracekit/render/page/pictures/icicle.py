@@ -30,7 +30,7 @@ _WIDE = 24
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Groups:
+class IcicleGroups:
     """Names in groups, n of them: a table may have 100,000, of which some twenty are drawn.
 
     rows: shape (n,), the row of the table of each name; values: its value. codes: shape (n,), its group, ascending.
@@ -50,7 +50,7 @@ class Groups:
         return sorted(found, key=lambda code: -self.sums[code])
 
 
-def groups_of(picture: Picture, table: ReportTable) -> Groups | None:
+def groups_of(picture: Picture, table: ReportTable) -> IcicleGroups | None:
     """Return the groups of a table: `groups` of the picture, or the rows of level 0; None where it has none."""
     names, cells = draw.cells_of(table, picture.names[0]), draw.cells_of(table, picture.values[0])
     if names is None or cells is None or ("level" not in table.column_names() and not picture.groups):
@@ -79,7 +79,7 @@ def groups_of(picture: Picture, table: ReportTable) -> Groups | None:
             return texts[code]
         return shown_name(_text(names[int(heads[code])])) if heads[code] >= 0 else ""
 
-    return Groups(rows, values, codes, _sums(values, codes), word)
+    return IcicleGroups(rows, values, codes, _sums(values, codes), word)
 
 
 def _numbers(cells: Sequence[Cell]) -> I64 | F64:
