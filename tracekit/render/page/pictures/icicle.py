@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tracekit.analysis.segments import INT64_MAX
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import F64, I64
 from tracekit.model.cells import whole_numbers
@@ -27,6 +26,7 @@ LEAST_SHARE = 0.015
 _LABELLED = 6
 """Percent of the width from which on a box has its name in it."""
 _WIDE = 24
+_MOST = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,8 +95,8 @@ def _sums(values: I64 | F64, codes: I64) -> list[float]:
     if not values.size:
         return []
     begins = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
-    largest = max(-int(values.min()), int(values.max())) if values.dtype == np.int64 else INT64_MAX
-    if largest <= INT64_MAX // values.size:
+    largest = max(-int(values.min()), int(values.max())) if values.dtype == np.int64 else _MOST
+    if largest <= _MOST // values.size:
         found: list[float] = np.add.reduceat(values, begins).tolist()
         return found
     return [sum(part.tolist()) for part in np.split(values, begins[1:])]
