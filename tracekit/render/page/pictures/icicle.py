@@ -19,7 +19,7 @@ from tracekit.render.axes import linear
 from tracekit.render.page.pictures import _drawing as draw
 from tracekit.render.palette import class_color, color_of
 
-__all__ = ["icicle"]
+__all__ = ["IcicleGroups", "groups_of", "icicle"]
 
 MOST_BOXES = 24
 LEAST_SHARE = 0.015
