@@ -23,7 +23,7 @@ MAY: dict[str, set[str]] = {
     "arguments": {"errors", "options"},  # the check of what callers of public functions pass
     # What everything passes: schema, trace, report, units, Arrow, texts.
     "model": {"arguments", "credentials", "errors", "options"},
-    "analysis": {"model.arrow"},
+    "analysis": {"model.arrow", "model.sets"},
     "safety": {"credentials", "errors", "model"},
     "workers": {"safety.limits", "errors"},
     "index": {"options", "model", "analysis", "errors"},

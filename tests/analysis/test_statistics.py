@@ -12,7 +12,7 @@ from small_limits import Limit, small
 
 from tracekit.analysis import statistics
 from tracekit.analysis.segments import group_bounds, sort_within
-from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped, grouped, moments, nearest_rank
+from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped, between, grouped, moments, nearest_rank
 from tracekit.index import grouping
 
 SMALL = st.integers(-6, 6)
@@ -238,3 +238,13 @@ def test_columns_of_several_blocks_are_sorted_and_counted(width: type) -> None:
     order = np.lexsort((values, codes))
     assert (sort_within(codes.astype(width), 100, values) == values[order]).all()
     assert np.diff(group_bounds(codes.astype(width), 100)).tolist() == np.bincount(codes, minlength=100).tolist()
+
+
+@given(
+    values=st.lists(st.integers(0, 1 << 50), min_size=1, max_size=30) | st.lists(st.integers(0, 5), min_size=1),
+    share=st.sampled_from((0.0, 0.1, 0.25, 0.5, 0.75, 1.0)) | st.floats(0, 1),
+)
+def test_a_value_between_two_is_the_one_of_numpy(values: list[int], share: float) -> None:
+    numbers = np.array(values, np.int64)
+    assert between(numbers, share) == np.quantile(numbers, share)
+    assert numbers.tolist() == values

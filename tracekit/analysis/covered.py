@@ -14,6 +14,7 @@ import numpy as np
 from tracekit.analysis.packed import Packed
 from tracekit.analysis.segments import INT64_MAX, order_by_lane, run_starts
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import I32, I64, Codes, Mask, Rows
 
 __all__ = ["CoverSearch", "Covers", "covers"]
@@ -410,7 +411,7 @@ class _Rounding:
             self._take(int(ends[0]), starts)
             return
         lengths = _lengths(starts)
-        for length in np.unique(lengths).tolist():
+        for length in sets.unique(lengths).tolist():
             self._take(length, starts[lengths == length])
 
     def _take(self, length: int, starts: I64) -> None:

@@ -32,6 +32,7 @@ import numpy as np
 from tracekit.analysis.path_graph import PathDevice, PathHost, PathNodes, PathPart, Waits, build_nodes, in_order
 from tracekit.analysis.segments import distinct, gathered, place_type, run_starts
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import I32, I64, Codes, Mask, Numbers, Rows, sort
 
 __all__ = [
@@ -245,7 +246,7 @@ class _Edges:
         anchored[np.isin(begins, head)] = False
         order = np.argsort(head, kind="stable")
         head, tail, slack = head[order], tail[order], slack[order]
-        heads = np.union1d(head, doubts.heads)
+        heads = sets.union(head, doubts.heads)
         doubt = np.full(heads.size, -1, np.int64)
         doubt[np.searchsorted(heads, doubts.heads)] = np.arange(doubts.heads.size)
         return cls(

@@ -191,7 +191,7 @@ def _classes(texts: list[str], rules: Sequence[ClassRule]) -> dict[str, KernelCl
             fits[[i for i, of in zip(at.tolist(), left[at].tolist(), strict=True) if pattern.search(plain[of])]] = True
         if fits.any():
             found |= dict.fromkeys([plain[at] for at in left[fits].tolist()], rule.kernel_class)
-            column, left = column.filter(arrow.array(~fits)), left[~fits]
+            column, left = pc.filter(column, arrow.array(~fits)), left[~fits]
     return found
 
 

@@ -85,7 +85,7 @@ def mxnet_rows(index: TraceIndex) -> MxnetRows:
     is_mxnet = np.isin(events.column("source").to_numpy(), mxnet)
     category = _categories(events)
     args = events.column("args")
-    timed = events.column("dur_ns").is_valid().to_numpy()
+    timed = arrow.valid(events.column("dur_ns"))
     tasks = arrow.bools(pc.match_substring(args, '"id":'))
     twice = tasks & is_mxnet & timed & np.isin(category.codes, _codes_of(category, _TWICE))
     duration_rows = np.flatnonzero(timed & ~twice & ~kind_mask(events, [Kind.MEMORY, Kind.COUNTER, Kind.FLOW]))

@@ -17,6 +17,7 @@ from tracekit.index import owners as _owners
 from tracekit.index.collectives import Collective
 from tracekit.index.device_peaks import device_of
 from tracekit.index.trace_index import TraceIndex
+from tracekit.model import sets
 from tracekit.model.arrow import F64, I64
 
 __all__ = ["links_of"]
@@ -36,7 +37,7 @@ def links_of(index: TraceIndex, rows: I64, described: Sequence[Collective]) -> F
     sources = index.ints("source")[rows]
     devices = np.where(index.has("device")[rows], index.ints("device")[rows], -1)
     owners = _owners.find(index).codes[rows]
-    hosts = {source: _host(index, source) for source in np.unique(sources).tolist()}
+    hosts = {source: _host(index, source) for source in sets.unique(sources).tolist()}
     groups: dict[tuple[str | None, str | None, int | None], int] = {}
     group = np.array([groups.setdefault((g.group, g.ranks, g.members), len(groups)) for g in described], np.int64)
     members = [key[2] or 0 for key in groups]

@@ -17,6 +17,7 @@ from tracekit.index.kernel_classes import communicates
 from tracekit.index.topology import Topology
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, pc
 from tracekit.model.patterns import rows_found
 from tracekit.model.report import Cell
@@ -127,8 +128,8 @@ def described(index: TraceIndex, rows: I64, topology: Topology | None = None) ->
     """
     codes, names = index.texts("name")
     sizes = index.events.column("bytes").to_numpy(zero_copy_only=False)[rows].tolist()
-    args = index.events.column("args").take(rows).to_pylist()
-    known = {code: operation(names[code]) for code in np.unique(codes[rows]).tolist() if code >= 0}
+    args = arrow.take(index.events.column("args"), rows).to_pylist()
+    known = {code: operation(names[code]) for code in sets.unique(codes[rows]).tolist() if code >= 0}
     sources = index.ints("source")[rows].tolist()
     groups = rank_groups.NamedGroups.of(index, topology)
     return [

@@ -15,6 +15,7 @@ from tracekit.index.devices import Devices, IndexedDevice
 from tracekit.index.launches import LaunchedWork, launches_of
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell
 from tracekit.model.schema import API_CALLS, Kind
@@ -140,7 +141,7 @@ def _waited(devices: Devices, launched: LaunchedWork, starts: I64, until: I64, l
 def _covered(begin: I64, end: I64, low: I64, high: I64) -> I64:
     """Return shape (windows,): the ns of each window [low[i], high[i]) that the ranges cover; windows in any order."""
     merged = clip(merge(begin, end), int(low.min()), max(int(high.max()), int(low.min())))
-    edges = np.unique(np.concatenate((low, high)))
+    edges = sets.unique(np.concatenate((low, high)))
     running = np.append(0, np.cumsum(coverage(*merged, edges)))
     covered: I64 = running[np.searchsorted(edges, high)] - running[np.searchsorted(edges, low)]
     return covered

@@ -86,7 +86,7 @@ def key_of(table: pa.Table, column: str, rows: I64) -> Key:
     """Return a column as a key for these rows; label 0 is None."""
     values = table.column(column)
     if not pa.types.is_dictionary(values.type):
-        values = values.dictionary_encode()
+        values = arrow.pc.dictionary_encode(values)
     codes, labels = text_codes(values.unify_dictionaries())
     codes = codes[rows]
     codes += 1

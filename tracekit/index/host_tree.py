@@ -26,7 +26,7 @@ from tracekit.index.launches import launches_of
 from tracekit.index.sources import clock_groups, facts_by_source
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, Codes, Mask, Rows
 from tracekit.model.display import plural
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, HOST_RANGES, Kind
@@ -389,7 +389,7 @@ def by_time(index: TraceIndex) -> ByTime:
     tree = host(index)
     source = index.ints("source")
     calls = np.flatnonzero(index.kind_mask(API_CALLS) & index.has("tid"))
-    speaking = np.unique(source[calls])
+    speaking = sets.unique(source[calls])
     called = tree.launch >= 0
     asked = np.flatnonzero((tree.owner < 0) & ~np.isin(source[tree.work], speaking))
     times = index.starts[tree.work]

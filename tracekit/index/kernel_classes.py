@@ -22,6 +22,7 @@ import numpy.typing as npt
 from tracekit.analysis.kernel_class import RULES, ClassRule, KernelClass, class_codes, classify, parse_rules
 from tracekit.errors import UsageError
 from tracekit.index.trace_index import TraceIndex
+from tracekit.model import sets
 from tracekit.model.arrow import I64
 from tracekit.model.schema import Kind
 
@@ -81,7 +82,7 @@ def _classes_of_names(index: TraceIndex, in_force: tuple[ClassRule, ...]) -> I64
     """Return the class of each name of a kernel; the last place is that of a row without a name."""
     codes, names = index.texts("name")
     by_name = np.zeros(len(names) + 1, np.int64)
-    used = np.unique(codes[index.kind_mask({Kind.KERNEL})]).astype(np.int64)
+    used = sets.unique(codes[index.kind_mask({Kind.KERNEL})]).astype(np.int64)
     by_name[used] = class_codes(names, used, in_force)
     return by_name
 

@@ -17,6 +17,7 @@ from tracekit.analysis.links import link_columns
 from tracekit.analysis.segments import distinct
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import I64
 from tracekit.model.display import plural
 from tracekit.model.schema import API_CALLS, DEVICE_WORK
@@ -132,5 +133,5 @@ def blocking_calls(index: TraceIndex, work: I64, work_ends: I64, launched: Launc
     launch = launched.launch[copies]
     starts = index.starts
     ends = starts[launch] + index.ints("dur_ns")[launch]
-    found: I64 = np.union1d(waits, launch[ends >= work_ends[copies]])
+    found: I64 = sets.union(waits, launch[ends >= work_ends[copies]])
     return found

@@ -16,6 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.model import sets
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.patterns import found_in
 from tracekit.model.schema import Kind
@@ -147,7 +148,7 @@ def _judged(index: TraceIndex, pattern: str) -> I64:
     """Return for each row of EVENTS how sure it is to be a load."""
     codes, names = index.texts("name")
     ranges: Mask = index.kind_mask(_KINDS) & ~index.has("device")
-    used = np.unique(codes[ranges])
+    used = sets.unique(codes[ranges])
     own = re.compile(pattern) if pattern else None
     judged = np.zeros(len(names) + 1, np.int64)
     used = used[used >= 0]

@@ -21,6 +21,7 @@ from tracekit.index.sources import (
 )
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell, Column
 from tracekit.model.schema import DEVICE_WORK, Kind
@@ -105,7 +106,7 @@ def find(index: TraceIndex, *, join_ranks: bool = False) -> Owners:
 def _joined(index: TraceIndex, place: grouping.Key, rank: grouping.Key) -> I64:
     """Return one place for all rows of a rank; one for each host where inputs on several hosts name the same rank."""
     inputs = by_input(index)
-    pairs = np.unique(place.codes * len(rank.labels) + rank.codes)
+    pairs = sets.unique(place.codes * len(rank.labels) + rank.codes)
     of_rank: dict[int, dict[str, list[int]]] = {}
     for p, r in zip((pairs // len(rank.labels)).tolist(), (pairs % len(rank.labels)).tolist(), strict=True):
         source = inputs.labels[0][p]
@@ -150,7 +151,7 @@ def _split_by_process(index: TraceIndex, place: grouping.Key, rank: grouping.Key
     deciding = np.flatnonzero(index.kind_mask(_DECIDING) & (rank.codes == 0))
     count = len(place.labels)
     width = len(pid.labels)
-    seen = np.unique(place.codes[deciding] * width + pid.codes[deciding])
+    seen = sets.unique(place.codes[deciding] * width + pid.codes[deciding])
     processes = np.bincount(seen[seen % width > 0] // width, minlength=count)
     unnamed = np.bincount(seen[seen % width == 0] // width, minlength=count)
     several = (processes > 1) & (unnamed == 0)

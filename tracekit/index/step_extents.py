@@ -34,6 +34,7 @@ from tracekit.index import steps as _steps
 from tracekit.index.steps import Steps
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.schema import Kind
 
@@ -61,7 +62,7 @@ class StepExtents:
 
     def owners_ahead(self) -> list[int]:
         """Return the owners whose steps are those of the device."""
-        found: list[int] = np.unique(self.host.owner[self.ahead]).tolist()
+        found: list[int] = sets.unique(self.host.owner[self.ahead]).tolist()
         return found
 
 
@@ -119,11 +120,11 @@ def _main_stream(index: TraceIndex, devices: _devices.Devices, work: I64, step: 
     device, stream = index.key("device", rows), index.key("stream", rows)
     lane = device.codes.astype(np.int64) * len(stream.labels) + stream.codes
     busy = np.where(index.kind_mask({Kind.KERNEL})[rows], devices.ends[work] - devices.starts[work], 0)
-    count = np.unique(step).size
+    count = sets.unique(step).size
     best, found = -1, np.ones(work.size, np.bool_)
     for _, at in rows_by(lane):
         taken = int(busy[at].sum())
-        if taken > best and np.unique(step[at]).size == count:
+        if taken > best and sets.unique(step[at]).size == count:
             best, found = taken, np.zeros(work.size, np.bool_)
             found[at] = True
     return found
@@ -143,7 +144,7 @@ def _bounds(step: I64, starts: I64, stops: I64, called: I64, begins: I64, ends: 
     None if fewer than half of the steps launched any work. starts, stops, called: of the work, and when its launch call
     ended. begins, ends: of the host ranges. inherited: when the work of earlier steps has ended.
     """
-    if 2 * np.unique(step).size < begins.size:
+    if 2 * sets.unique(step).size < begins.size:
         return None
     last = np.full(begins.size, np.iinfo(np.int64).min)
     np.maximum.at(last, step, stops)

@@ -29,6 +29,7 @@ from tracekit.index.step_extents import COLUMNS as _EXTENTS
 from tracekit.index.step_extents import step_extents
 from tracekit.index.trace_index import TraceIndex
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import arrow
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell
 from tracekit.model.schema import Kind
@@ -83,7 +84,7 @@ def host_steps(index: TraceIndex, places: grouping.Groups) -> HostSteps:
         return HostSteps({}, 0)
     place = grouping.Key(places.codes[picked.rows], range(places.count))
     groups = grouping.group_by(picked.key("source"), picked.key("pid"), place)
-    numbers = index.events.column("step").take(picked.rows).to_pylist()
+    numbers = arrow.take(index.events.column("step"), picked.rows).to_pylist()
     windows_of_places: dict[tuple[int, int], dict[Cell, StepWindows]] = {}
     on_device = _on_device(index)
     cut = _cut_steps.cut_steps(index)

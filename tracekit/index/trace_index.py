@@ -257,7 +257,7 @@ def coded(column: arrow.Chunked) -> tuple[npt.NDArray[np.signedinteger], Sequenc
         if low is not None and low == high:  # one number for all rows takes no memory
             return np.broadcast_to(np.int8(1), len(column)), [None, low]
     if not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
+        column = arrow.pc.dictionary_encode(column)
     codes, labels = _texts(column.unify_dictionaries())
     small = np.min_scalar_type(-len(labels) - 1)
     if column.null_count == len(column):

@@ -171,7 +171,7 @@ def _texts(batch: pa.RecordBatch, column: str, rows: Rows) -> tuple[I64, list[st
     """Return which text each row has, and the texts in use; "" for none."""
     encoded = arrow.encoded(batch.column(column))
     used, places = _numbered(arrow.codes(encoded)[rows])
-    texts = arrow.optional_texts(encoded.dictionary.take(arrow.array(used, mask=used < 0)))
+    texts = arrow.optional_texts(arrow.pc.take(encoded.dictionary, arrow.array(used, mask=used < 0)))
     return places, [text or "" for text in texts]
 
 

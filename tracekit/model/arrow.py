@@ -1,8 +1,9 @@
 """Names for pyarrow's types, and the calls whose published types are wrong or too wide.
 
-`pc` is `pyarrow.compute` with narrow types: a function of columns returns a column of the same container. Take it from
-here (`from tracekit.model.arrow import pc`). Take `array` and `nulls` from here as well: pyarrow-stubs calls every
-column made of a numpy array a column of bool. A column of a batch is a `Column`, a column of a table is `Chunked`.
+`pc` has the functions of `pyarrow.compute` with narrow types, and without its import: a function of columns returns a
+column of the same container. Take it from here (`from tracekit.model.arrow import pc`). Take `array` and `nulls` from
+here as well: pyarrow-stubs calls every column made of a numpy array a column of bool. A column of a batch is a
+`Column`, a column of a table is `Chunked`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import IO, Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from tracekit.model._arrow_functions import Functions
 
 __all__ = [
     "F64",
@@ -129,8 +132,13 @@ class _Compute(Protocol):
     def coalesce(self, *values: V | Value) -> V: ...
     def fill_null(self, values: V, fill_value: V | Value) -> V: ...
     def replace_with_mask(self, values: V, mask: Column, replacements: Column) -> V: ...
-    def cast(self, values: V, target_type: pa.DataType | str) -> V: ...
+    def cast(self, values: V, target_type: pa.DataType) -> V: ...
     def unique(self, values: Column) -> Column: ...
+    def dictionary_encode(self, values: V) -> V: ...
+    def drop_null(self, values: V) -> V: ...
+    def filter(self, values: Tabular, selection_filter: Values) -> Tabular: ...
+    def is_valid(self, values: Values) -> Values: ...
+    def take(self, values: Tabular, indices: Values) -> Tabular: ...
 
     def ends_with(self, strings: V, pattern: str, *, ignore_case: bool = False) -> V: ...
     def starts_with(self, strings: V, pattern: str, *, ignore_case: bool = False) -> V: ...
@@ -157,18 +165,7 @@ class _Compute(Protocol):
     def sum(self, values: Values) -> ArrowResult: ...
 
 
-class _OnDemand:
-    """The functions of `pyarrow.compute`, which is imported for the first one: to wrap them all takes it 0.03 s."""
-
-    def __getattr__(self, name: str) -> Any:
-        import pyarrow.compute
-
-        found = getattr(pyarrow.compute, name)
-        setattr(self, name, found)
-        return found
-
-
-_untyped: Any = _OnDemand()
+_untyped: Any = Functions()
 pc: _Compute = _untyped
 
 
@@ -232,7 +229,30 @@ def array(values: object, type: pa.DataType | None = None, *, mask: Mask | Colum
     [3, None]
     """
     untyped: Any = values
+    if (own := _numbers(untyped, type, mask)) is not None:
+        return own
     column: Column = pa.array(untyped, type, mask=mask)
+    return column
+
+
+def _numbers(values: Any, type: pa.DataType | None, mask: Any) -> Column | None:
+    """Return a numpy array of numbers as a column on the same memory; None where Arrow must convert it.
+
+    Arrow asks first whether the array is one of `numpy.ma`, and so imports that.
+    """
+    if values.__class__ is not np.ndarray or not (values.ndim == 1 and values.flags.c_contiguous):
+        return None
+    own = _TYPES.get(values.dtype)
+    if own is None or (type is not None and type != own):
+        return None
+    missing, bits = 0, None
+    if mask is not None:
+        if mask.__class__ is not np.ndarray or mask.dtype != np.bool_ or mask.shape != values.shape:
+            return None
+        missing = int(np.count_nonzero(mask))
+        bits = buffer(np.packbits(~mask, bitorder="little")) if missing else None
+    data = buffer(np.packbits(values, bitorder="little") if values.dtype == np.bool_ else values)
+    column: Column = pa.Array.from_buffers(own, len(values), [bits, data], missing)
     return column
 
 
@@ -274,13 +294,13 @@ def nulls(size: int, type: pa.DataType) -> Column:
 
 def take(data: Tabular, rows: Rows) -> Tabular:
     """Return the rows of a column, batch or table in the order of `rows`."""
-    return data.take(array(rows))
+    return pc.take(data, array(rows))
 
 
 def with_column(table: ColumnTable, name: str, values: Column) -> ColumnTable:
     """Return a batch or table with other values in one of its columns, which keeps its place and type."""
     place = table.schema.get_field_index(name)
-    return table.set_column(place, table.schema.field(place), values.cast(table.schema.field(place).type))
+    return table.set_column(place, table.schema.field(place), pc.cast(values, table.schema.field(place).type))
 
 
 def in_one(column: Chunked) -> Column:
@@ -291,13 +311,16 @@ def in_one(column: Chunked) -> Column:
 
 def encoded(column: Column) -> DictColumn:
     """Return the column as a dictionary column; one that is a dictionary already is returned as it is."""
-    return column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
+    if isinstance(column, pa.DictionaryArray):
+        return column
+    made: DictColumn = _untyped.dictionary_encode(column)
+    return made
 
 
 def codes(column: Column) -> I32:
     """Return the dictionary codes of a column, -1 for null."""
     indices = encoded(column).indices
-    numbers: Rows = (indices.fill_null(-1) if indices.null_count else indices).to_numpy(zero_copy_only=False)
+    numbers: Rows = (pc.fill_null(indices, -1) if indices.null_count else indices).to_numpy(zero_copy_only=False)
     return numbers.astype(np.int32, copy=False)
 
 
@@ -336,7 +359,7 @@ def valid(values: Values) -> Mask:
     """Return for each row whether it has a value."""
     if not values.null_count:
         return np.ones(len(values), np.bool_)
-    return bools(values.is_valid())
+    return bools(pc.is_valid(values))
 
 
 def _filled(values: Values, null: float) -> npt.NDArray[np.generic]:
@@ -438,6 +461,21 @@ _DTYPES = {
     pa.int32(): np.int32,
     pa.int64(): np.int64,
     pa.float64(): np.float64,
+}
+
+
+_TYPES = {
+    np.dtype(np.bool_): pa.bool_(),
+    np.dtype(np.int8): pa.int8(),
+    np.dtype(np.int16): pa.int16(),
+    np.dtype(np.int32): pa.int32(),
+    np.dtype(np.int64): pa.int64(),
+    np.dtype(np.uint8): pa.uint8(),
+    np.dtype(np.uint16): pa.uint16(),
+    np.dtype(np.uint32): pa.uint32(),
+    np.dtype(np.uint64): pa.uint64(),
+    np.dtype(np.float32): pa.float32(),
+    np.dtype(np.float64): pa.float64(),
 }
 
 

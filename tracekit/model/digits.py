@@ -227,4 +227,4 @@ def numbers(data: Bytes, digit: Mask, sizes: I32 | I64) -> I64:
         return np.zeros(0, np.int64)
     ends = np.zeros(len(sizes) + 1, np.int32)
     np.cumsum(sizes, out=ends[1:])
-    return arrow.ints(arrow.text_column(ends, data[digit]).cast(pa.int64()))
+    return arrow.ints(arrow.pc.cast(arrow.text_column(ends, data[digit]), pa.int64()))

@@ -109,7 +109,7 @@ def _in_one_chunk(columns: list[Chunked], schema: pa.Schema, order: Rows | None)
         column = alone.unify_dictionaries().combine_chunks().column(0)
         del alone
         arrow.release_memory()
-        done.append(column if rows is None else column.take(rows))
+        done.append(column if rows is None else arrow.pc.take(column, rows))
     return pa.Table.from_arrays(done, schema=schema)
 
 

@@ -56,7 +56,7 @@ def nulls(kind: pa.DataType, count: int) -> Column:
 def constant(value: str | int | float, kind: pa.DataType, count: int) -> Column:
     """Return `count` times the same value, as a dictionary of one entry where the type is text."""
     if pa.types.is_dictionary(kind):
-        return pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), arrow.array([value], pa.string()))
+        return pa.DictionaryArray.from_arrays(arrow.array(np.zeros(count, np.int32)), arrow.array([value], pa.string()))
     if pa.types.is_string(kind):
         return pa.repeat(pa.scalar(value, kind), count)
     return arrow.array(np.full(count, value, arrow.dtype_of(kind)), kind)
@@ -78,11 +78,10 @@ def _column(values: Values, kind: pa.DataType, count: int) -> Column:
         return column
     if pa.types.is_dictionary(kind):
         if not pa.types.is_dictionary(column.type):
-            return arrow.encoded(column.cast(pa.string()))
+            return arrow.encoded(pc.cast(column, pa.string()))
         own = arrow.encoded(column)
-        return pa.DictionaryArray.from_arrays(own.indices.cast(pa.int32()), own.dictionary.cast(pa.string()))
-    converted: Column = column.cast(kind)
-    return converted
+        return pa.DictionaryArray.from_arrays(pc.cast(own.indices, pa.int32()), pc.cast(own.dictionary, pa.string()))
+    return pc.cast(column, kind)
 
 
 def _encoded(values: Sequence[object]) -> DictColumn | None:
@@ -240,5 +239,5 @@ def map_texts(column: Column, change: Callable[[str], str | None]) -> DictColumn
     values = arrow.array(texts, pa.string())
     if values.null_count or len(set(texts)) < len(texts):
         # A dictionary may hold neither nulls nor the same text twice: encode anew, through the distinct values only.
-        return arrow.encoded(arrow.encoded(values).take(encoded.indices.cast(pa.int32())))
-    return pa.DictionaryArray.from_arrays(encoded.indices.cast(pa.int32()), values)
+        return arrow.encoded(pc.take(arrow.encoded(values), pc.cast(encoded.indices, pa.int32())))
+    return pa.DictionaryArray.from_arrays(pc.cast(encoded.indices, pa.int32()), values)

@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.args import items_of
 from tracekit.model.arrow import I64, Column, Mask
 from tracekit.model.schema import API_CALLS, Kind
@@ -130,7 +130,7 @@ class KinetoHosts:
             pids = callers
         if self.first is not None and bool((pids == self.first).all()):
             return  # as almost always
-        for pid in np.unique(pids).tolist():
+        for pid in sets.unique(pids).tolist():
             self._by_label.setdefault(self._label(pid), set()).add(pid)
         if self.first is None and len(pids):
             self.first = int(pids[0])
@@ -470,7 +470,7 @@ class _Kineto:
         device, known = rows.ints("device")
         if known.any() and (own := rows.has(DEVICE)).any():
             self.hosts.see_devices(pid[known & own & has_pid], device[known & own & has_pid])
-            self.devices.update(np.unique(device[known & own]).tolist())
+            self.devices.update(sets.unique(device[known & own]).tolist())
             (stream, on_stream), (context, in_context) = rows.ints("stream"), rows.ints("context")
             stream = np.where(on_stream & ~_no_number(stream), stream, -1)
             at = np.flatnonzero(known & own & in_context)

@@ -141,7 +141,9 @@ class Demangler:
         raw_name is null where it equals the name; None when nothing differs. Each distinct text is demangled once.
         """
         encoded = arrow.encoded(names)
-        encoded = pa.DictionaryArray.from_arrays(encoded.indices.cast(pa.int32()), encoded.dictionary.cast(pa.string()))
+        encoded = pa.DictionaryArray.from_arrays(
+            pc.cast(encoded.indices, pa.int32()), pc.cast(encoded.dictionary, pa.string())
+        )
         if not self._enabled or not pc.any(pc.starts_with(encoded.dictionary, "_")).as_py():
             return encoded, None
         pairs: dict[str, Pair] = {}

@@ -16,6 +16,7 @@ import math
 import numpy as np
 
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import F64, I64, Mask
 
 __all__ = ["OPEN", "SHORTEST_WAIT_NS", "Bounds", "DeviceClock", "LaunchCalls", "LaunchedRows", "device_clock", "solve"]
@@ -240,8 +241,8 @@ def device_clock(calls: LaunchCalls, work: LaunchedRows, slack: int = 0) -> Devi
     return DeviceClock(
         solve(every, lows, highs, slack),
         pairs=int(linked.size),
-        calls=int(np.unique(own).size),
-        waits=int(np.unique(waiting).size),
+        calls=int(sets.unique(own).size),
+        waits=int(sets.unique(waiting).size),
         early=int(np.count_nonzero(high < -slack)),
         late=int(np.count_nonzero(low > slack)),
         least_shift=None if least > most else -min(max(0, least), most),

@@ -29,7 +29,7 @@ from tracekit.analysis.links import one_key
 from tracekit.analysis.segments import rows_by
 from tracekit.inputs.clocks.placement import AUTO, LAUNCHES, OFFSET, OWN, REFERENCE, Clocked, Placed
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow, schema
+from tracekit.model import arrow, schema, sets
 from tracekit.model.arrow import I64, Column, Mask
 from tracekit.model.schema import API_CALLS, DEVICE_WORK
 
@@ -239,7 +239,7 @@ def clock_of(
     without_id = calls.correlation == UNKNOWN
     key = np.where(without_id, np.int64(UNKNOWN) + 1 + np.arange(key.size), key)
     # Synchronizing waits for the device of its own process: for another one it would not.
-    alone = np.unique(work.device).size == 1 and np.unique(calls.pid).size == 1
+    alone = sets.unique(work.device).size == 1 and sets.unique(calls.pid).size == 1
     waits = ((calls.marks & WAITER) != 0) & alone
     its_calls = LaunchCalls(
         key, calls.starts + host_origin_ns, calls.ends + host_origin_ns, waits, (calls.marks & _COPIER) != 0
@@ -382,7 +382,7 @@ def within(looked: LaunchLook) -> dict[tuple[int, int], DeviceClock]:
 
 def _rows_of(ascending: I64, wanted: I64) -> I64:
     """Return the rows that hold one of the wanted values."""
-    wanted = np.unique(wanted)
+    wanted = sets.unique(wanted)
     first, last = np.searchsorted(ascending, wanted), np.searchsorted(ascending, wanted, "right")
     count = last - first
     rows: I64 = np.arange(count.sum()) + np.repeat(first - np.cumsum(count) + count, count)

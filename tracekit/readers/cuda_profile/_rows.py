@@ -159,7 +159,7 @@ class LogCells:
             pa.string_view(), count, [None, arrow.buffer(views), arrow.buffer(self.text.bytes)]
         )
         encoded = arrow.encoded(column)
-        return pa.DictionaryArray.from_arrays(encoded.indices, encoded.dictionary.cast(pa.string()))
+        return pa.DictionaryArray.from_arrays(encoded.indices, pc.cast(encoded.dictionary, pa.string()))
 
 
 class LogMemory:
@@ -576,7 +576,7 @@ def args_of(block: LogBlock, rows: I64, dur_ns: I64, *, stamps: tuple[str, ...] 
         if column == "gputime":
             present = present & (values != dur_ns)
         if present.any():
-            parts[f"{column}_ns"] = arrow.array(values, mask=~present).cast(pa.string())
+            parts[f"{column}_ns"] = pc.cast(arrow.array(values, mask=~present), pa.string())
     for column in block.texts:
         if column == "method":
             continue
@@ -586,7 +586,7 @@ def args_of(block: LogBlock, rows: I64, dur_ns: I64, *, stamps: tuple[str, ...] 
             name = column
             while name in parts:  # a counter with the name of a member that is made here
                 name += "_"
-            parts[name] = arrow.array(words, pa.string()).take(encoded.indices)
+            parts[name] = pc.take(arrow.array(words, pa.string()), encoded.indices)
     if not parts:
         return None
     if len(parts) == 1:

@@ -34,7 +34,7 @@ import pyarrow as pa
 
 from tracekit.errors import ParseError
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I32, I64, DictColumn, Mask
 from tracekit.model.schema import EVENTS, Kind
 from tracekit.model.trace import Ledger, Run, SourceFacts
@@ -649,7 +649,7 @@ def _laid_out(log: ProfileLog, block: LogBlock, keep: I64, dur: I64) -> tuple[I6
     fits = np.ones(len(dur), np.bool_)
     stream, has_stream = block.number("streamid", keep)
     lanes = np.where(has_stream, stream, -1)
-    for lane in np.unique(lanes).tolist():
+    for lane in sets.unique(lanes).tolist():
         lane_rows = np.flatnonzero(lanes == lane)
         key = (log.device, log.context, lane)
         begin = max(log.ends.get(key, 0), log.floor)

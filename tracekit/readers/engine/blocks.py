@@ -380,7 +380,7 @@ class ColumnBlock:
             elif value is not None and place.column.to:
                 is_unknown = cell.zero_is_null and value == 0
                 spread.setdefault(place.column.to, [None] * len(texts))[at] = None if is_unknown else value
-        filled = {key: arrow.array(ones, _plain_type(key)).take(coded.indices) for key, ones in spread.items()}
+        filled = {key: pc.take(arrow.array(ones, _plain_type(key)), coded.indices) for key, ones in spread.items()}
         if any(kept):
             self._members.append(_Member(place.key, kept, coded.indices))
         return self._add_filled(place, filled)
@@ -478,7 +478,7 @@ class ColumnBlock:
             # A slice would begin behind the first byte of its buffers.
             names = pa.concat_arrays([names]) if names.offset else names
         same, numbers, has_number = numbered.many(names, filled)
-        encoded = same.dictionary_encode()
+        encoded = arrow.encoded(same)
         if any(text != text.strip() for text in arrow.texts(encoded.dictionary)):
             return None
         if has_number.any():

@@ -85,7 +85,7 @@ def pid_of(ctx: Context, ids: Column | None, *, threads: bool = False) -> Column
     """
     if ids is None:
         return None
-    distinct = arrow.ints(pc.unique(ids).drop_null()).tolist()
+    distinct = arrow.ints(pc.drop_null(pc.unique(ids))).tolist()
     ctx.seen.update(distinct if threads else [number & ~BITS for number in distinct])
     if len(ctx.machines) < 2:
         return pc.bit_wise_and(pc.shift_right(ids, 24), BITS)

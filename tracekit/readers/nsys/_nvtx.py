@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 
 from tracekit.model import arrow
-from tracekit.model.arrow import I64, Column, DictColumn, Mask, pc
+from tracekit.model.arrow import I64, Column, Mask, pc
 from tracekit.model.schema import Kind
 from tracekit.readers import torch_ranges
 from tracekit.readers.builder import Values
@@ -165,7 +165,7 @@ class _Maker:
         by_id = strings(self.ctx, ids)
         if text is None or text.null_count == block.count:
             return by_id
-        return pc.coalesce(text, by_id.cast(pa.string()))
+        return pc.coalesce(text, pc.cast(by_id, pa.string()))
 
     def _extras(self, block: RowBlock) -> list[Extra]:
         extras = [Extra("color", block.columns.get("color"), color)]
@@ -203,10 +203,10 @@ def _named(texts: Column | None, kinds: I64) -> Columns:
     if texts is None or texts.null_count == len(texts):
         return {"name": texts, "kind": plain}
     encoded = arrow.encoded(texts)
-    whole, indices = encoded.dictionary.cast(pa.string()), encoded.indices
+    whole, indices = pc.cast(encoded.dictionary, pa.string()), encoded.indices
     recorded = arrow.bools(pc.match_substring_regex(whole, torch_ranges.CALL))
     numbered = recorded & arrow.bools(pc.match_substring_regex(whole, torch_ranges.OF_OPERATOR))
-    short: DictColumn = pc.replace_substring_regex(whole, torch_ranges.CALL, "").dictionary_encode()
+    short = arrow.encoded(pc.replace_substring_regex(whole, torch_ranges.CALL, ""))
     names = arrow.optional_texts(short.dictionary)
     # Texts are as many as calls; few differ in more than what follows the name.
     codes, place = np.unique(arrow.ints(short.indices) * 4 + recorded * 2 + numbered, return_inverse=True)
@@ -219,7 +219,7 @@ def _named(texts: Column | None, kinds: I64) -> Columns:
     own = np.append(place, len(found))[arrow.ints(indices, len(whole))]
     own = np.select([kinds == MARK, kinds == PUSH_POP], [len(found) + 1, own], len(found))
     columns: Columns = {
-        "name": pa.DictionaryArray.from_arrays(short.indices.take(indices), short.dictionary),
+        "name": pa.DictionaryArray.from_arrays(pc.take(short.indices, indices), short.dictionary),
         "kind": coded(arrow.array(own), lambda code: every[code].kind),
     }
     if recorded.any():

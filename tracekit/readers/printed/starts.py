@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import arrow, schema
-from tracekit.model.arrow import I64, Rows
+from tracekit.model.arrow import I64, Rows, pc
 from tracekit.model.trace import TIMES, Ledger, Run
 
 __all__ = ["with_order"]
@@ -97,7 +97,7 @@ def _lanes(batch: pa.RecordBatch, timed: Rows) -> Iterator[tuple[tuple[int, ...]
     A row that is a copy of another one does not count: it is no other work.
     """
     names: I64 = arrow.codes(batch.column("name"))[timed].astype(np.int64)
-    columns: list[I64] = [arrow.ints(batch.column(key).cast(pa.int64()), -1)[timed] for key in (*_ROW, *_LANE)]
+    columns: list[I64] = [arrow.ints(pc.cast(batch.column(key), pa.int64()), -1)[timed] for key in (*_ROW, *_LANE)]
     order = np.lexsort([names, *columns])
     is_copy = np.ones(len(order), np.bool_)
     is_new_lane = np.zeros(len(order), np.bool_)

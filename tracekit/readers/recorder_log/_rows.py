@@ -267,8 +267,8 @@ class NamesLine:
             codes[1, at] = kinds.setdefault(kind, len(kinds))
             codes[2, at] = args.setdefault(extra, len(args)) if extra else -1
         columns = (
-            pa.DictionaryArray.from_arrays(pa.array(codes[0][places]), pa.array(list(texts), pa.string())),
-            pa.DictionaryArray.from_arrays(pa.array(codes[1][places]), pa.array(list(kinds), pa.string())),
+            pa.DictionaryArray.from_arrays(arrow.array(codes[0][places]), arrow.array(list(texts), pa.string())),
+            pa.DictionaryArray.from_arrays(arrow.array(codes[1][places]), arrow.array(list(kinds), pa.string())),
         )
         return *columns, list(args), codes[2][places].astype(np.int64)
 
@@ -343,7 +343,7 @@ def args_column(
         payload = payloads.pop(int(records[row]), None)
         codes[row] = len(entries)
         entries.append(joined_args(payload, named[code] if code >= 0 else "", extras.get(row, {})))
-    return arrow.array(entries, pa.string()).take(arrow.array(codes, mask=codes < 0))
+    return arrow.pc.take(arrow.array(entries, pa.string()), arrow.array(codes, mask=codes < 0))
 
 
 def step_column(steps: tuple[I64, I64], starts: I64) -> Column | None:

@@ -78,7 +78,8 @@ def with_lost_work(batches: Iterator[pa.RecordBatch], source: Source, ledger: Le
     for batch in batches:
         if not has_work and not schema.is_totals(batch):
             kinds = arrow.encoded(batch.column("kind"))
-            has_work = any(kind in DEVICE_WORK for kind in arrow.texts(kinds.dictionary.take(kinds.indices.unique())))
+            in_use = pc.take(kinds.dictionary, pc.unique(kinds.indices))
+            has_work = any(kind in DEVICE_WORK for kind in arrow.texts(in_use))
             launches += _launches(batch)
         yield batch
     if launches >= _FEWEST and not has_work and source.stopped is None:
@@ -269,7 +270,7 @@ def texts_by_number(values: Column, text_of: Callable[[int], str | None]) -> Dic
     texts = [None if v is None else text_of(v) for v in encoded.dictionary.to_pylist()]
     dictionary = arrow.array(texts, pa.string())
     if dictionary.null_count or len(set(texts)) < len(texts):
-        return arrow.encoded(arrow.encoded(dictionary).take(encoded.indices))
+        return arrow.encoded(pc.take(arrow.encoded(dictionary), encoded.indices))
     return pa.DictionaryArray.from_arrays(encoded.indices, dictionary)
 
 
@@ -321,7 +322,7 @@ def int32(ctx: Context, block: RowBlock, name: str) -> Column | None:
         count = block.count - arrow.count(fits) - values.null_count
         ctx.ledger.note("number-too-large", f"{name} is beyond 32 bits: it counts as empty", count, where=block.table)
         values = pc.if_else(fits, values, None)
-    return values.cast(pa.int32())
+    return pc.cast(values, pa.int32())
 
 
 def reads_args(ctx: Context, *kinds: Kind) -> bool:
@@ -417,7 +418,7 @@ def args_of(count: int, extras: Sequence[Extra]) -> Column | None:
             continue
         own_codes = arrow.ints(encoded.indices, len(members))
         members.append(None)
-        combined = arrow.array(own_codes if codes is None else codes * len(members) + own_codes).dictionary_encode()
+        combined = arrow.encoded(arrow.array(own_codes if codes is None else codes * len(members) + own_codes))
         codes = arrow.ints(combined.indices)
         pairs = (divmod(code, len(members)) for code in arrow.ints(combined.dictionary).tolist())
         parts = [(*parts[before], *((member,) if (member := members[own]) else ())) for before, own in pairs]

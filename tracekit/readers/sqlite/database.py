@@ -201,7 +201,7 @@ class RowBlock:
     def filter(self, rows: Mask) -> RowBlock:
         """Return the rows where the mask is true. Their numbers do not follow from `first` any more."""
         mask = arrow.array(rows)
-        kept = {name: column.filter(mask) for name, column in self.columns.items()}
+        kept = {name: pc.filter(column, mask) for name, column in self.columns.items()}
         return RowBlock(self.table, self.first, int(np.count_nonzero(rows)), kept)
 
 

@@ -478,7 +478,7 @@ class Planner:
             return None
         texts = arrow.array([self._texts_known[code] for code in known[int(missing) :].tolist()], pa.string())
         by_row = (codes - missing).astype(np.int32)[place]
-        return pa.DictionaryArray.from_arrays(by_row, texts, mask=by_row < 0 if missing else None)
+        return pa.DictionaryArray.from_arrays(arrow.array(by_row, mask=by_row < 0 if missing else None), texts)
 
     def _args(self, scan: Scan, plan: I64, first: I64, start: I64, names: OwnNames | None) -> Column | None:
         parts: list[tuple[I64, Column]] = []
@@ -506,7 +506,7 @@ class Planner:
         where[np.concatenate([r for r, _ in parts])] = np.arange(len(joined))
         if len(parts) == 1 and len(joined) == len(plan):
             return joined.view(pa.string())
-        return joined.take(arrow.array(where, mask=where < 0)).view(pa.string())
+        return pc.take(joined, arrow.array(where, mask=where < 0)).view(pa.string())
 
     def _piece(
         self, scan: Scan, plan: I64, first: I64, start: I64, rows: I64, index: int, names: OwnNames | None

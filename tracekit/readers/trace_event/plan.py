@@ -391,7 +391,7 @@ class EventRows:
         if rows.dtype == np.bool_:
             rows = np.flatnonzero(rows)
         index = arrow.array(rows)
-        columns = {name: column.take(index) for name, column in self.columns.items()}
+        columns = {name: arrow.pc.take(column, index) for name, column in self.columns.items()}
         return EventRows(len(rows), columns, self.plan[rows], self.builds, self.flags[rows])
 
     def flag(self, of: Callable[[Build], bool]) -> Mask:

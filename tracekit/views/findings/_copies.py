@@ -13,7 +13,7 @@ import numpy as np
 from tracekit.analysis.intervals import Ranges
 from tracekit.analysis.kernel_class import LONGEST_NAME
 from tracekit.analysis.segments import distinct
-from tracekit.model import args, arrow
+from tracekit.model import args, arrow, sets
 from tracekit.model.arrow import I64, Chunked, Mask, pc
 from tracekit.model.display import plural
 from tracekit.model.report import Evidence, Finding
@@ -245,7 +245,7 @@ def _pageable_by_args(column: Chunked) -> tuple[Mask, Mask]:
 
 def _named_like(facts: Facts, copies: I64, pattern: re.Pattern[str]) -> Mask:
     codes, names = facts.names
-    used = np.unique(codes[copies]).tolist()
+    used = sets.unique(codes[copies]).tolist()
     return np.isin(codes[copies], [c for c in used if c >= 0 and pattern.search(names[c][:LONGEST_NAME])])
 
 
@@ -275,7 +275,7 @@ def _bytes(facts: Facts, copies: I64) -> str:
 
 
 def _of_copies(facts: Facts, column: str, copies: I64) -> Chunked:
-    return facts.index.events.column(column).take(arrow.array(copies))
+    return arrow.take(facts.index.events.column(column), copies)
 
 
 def _copy_cells(facts: Facts, owner: int, copies: I64) -> list[Evidence]:

@@ -28,7 +28,7 @@ from tracekit.index.pauses import Pauses
 from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import PickedRows, TraceIndex, index_of
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I32, I64, Mask, Rows
 from tracekit.model.names import short_names
 from tracekit.model.report import Cell, Evidence, Finding, FindingEvents, Section
@@ -449,7 +449,7 @@ class Facts:
         first = int(self.work.starts[mine].min(initial=np.iinfo(np.int64).max))
         codes, _ = self.names
         early: Mask = self.starts[rows] + self.lengths[rows] <= first
-        for code in np.unique(codes[rows[early]]).tolist():  # few: the names of calls before the first work
+        for code in sets.unique(codes[rows[early]]).tolist():  # few: the names of calls before the first work
             of_name = codes[rows] == code
             before, later = of_name & early, of_name & ~early
             if np.count_nonzero(later) >= _TIMES_LATER * np.count_nonzero(before):

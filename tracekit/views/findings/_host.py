@@ -16,6 +16,7 @@ from tracekit.index import gaps as _gaps
 from tracekit.index import launches
 from tracekit.index.devices import IndexedDevice
 from tracekit.index.lanes import device_in
+from tracekit.model import sets
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.report import Finding
 from tracekit.model.schema import API_CALLS, Kind
@@ -78,7 +79,7 @@ def needless_sync(facts: Facts) -> RuleResult:
         low, high = facts.window(owner)
         waits, device = _idle(facts, owner, ("synchronization",))
         idle, least = length(waits), facts.thresholds["sync_share"] * (high - low)
-        if idle and length(facts.ranges(np.intersect1d(calls, blocking))) >= least:
+        if idle and length(facts.ranges(sets.common(calls, blocking))) >= least:
             # Behind a long wait the device also waits for what the host could have launched meanwhile.
             idle = length(_idle(facts, owner, ("synchronization", "host late", "launch latency"))[0])
         # A wait behind which the device has work left keeps nothing waiting; where no launch is known, nor is this.
@@ -308,7 +309,7 @@ def _launching(facts: Facts, owner: int) -> Mask:
     nodes, host = own.graph.nodes, own.graph.nodes.devices_from
     parts = nodes.parts[:host]
     launches = parts == PathPart.LAUNCH
-    threads = np.unique(nodes.chain[:host][launches])
+    threads = sets.unique(nodes.chain[:host][launches])
     kinds = facts.kinds(*OPERATORS)[own.rows[:host]]
     found = np.zeros(own.rows.size, np.bool_)
     found[:host] = (launches | (kinds & (parts != PathPart.SYNC))) & np.isin(nodes.chain[:host], threads)

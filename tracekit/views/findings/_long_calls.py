@@ -8,8 +8,10 @@ import numpy as np
 
 from tracekit.analysis.intervals import Ranges, intersection, length, merge
 from tracekit.analysis.segments import distinct
+from tracekit.analysis.statistics import between
 from tracekit.index.launches import named as named_like
 from tracekit.index.steps import covered
+from tracekit.model import sets
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
 from tracekit.model.patterns import found_in, rows_found
@@ -116,7 +118,7 @@ def long_calls(facts: Facts) -> RuleResult:
         mine = _later(facts, owner, others)
         allocates = named_like(facts.index, mine, ALLOCATES)
         mine = mine[~allocates] if np.count_nonzero(allocates) >= LEAST_ALLOCATIONS else mine
-        mine = np.union1d(mine, _long_launches(facts, owner, launches))
+        mine = sets.union(mine, _long_launches(facts, owner, launches))
         mine = mine[_idle_share(facts, busy, mine)]
         if not mine.size:
             continue
@@ -163,7 +165,7 @@ def _long_launches(facts: Facts, owner: int, launches: I64) -> I64:
         return mine
     took = facts.lengths[mine]
     # More than half of few launches may be first ones: then the shorter half says what a launch takes.
-    usual = float(np.quantile(took, 0.25 if mine.size < _FEW_LAUNCHES else 0.5))
+    usual = between(took, 0.25 if mine.size < _FEW_LAUNCHES else 0.5)
     return _later(facts, owner, mine[took >= max(_LONG_LAUNCH_NS, _LONG_LAUNCH * usual)], start=True)
 
 
@@ -193,7 +195,7 @@ def _compiling(facts: Facts) -> tuple[I64, bool]:
     ranges = np.flatnonzero(kinds & facts.timed & facts.index.has("tid") & ~facts.index.has("device"))
     codes, names = facts.names
     compilers, tries, regions = (np.zeros(len(names) + 1, np.bool_) for _ in range(3))
-    used = np.unique(codes[ranges])
+    used = sets.unique(codes[ranges])
     used = used[used >= 0]
     texts = [names[code][:_LONGEST_NAME] for code in used.tolist()]
     tries[used], regions[used] = found_in(_TRIES, texts), found_in(_COMPILED, texts)
@@ -217,7 +219,7 @@ def _compiling(facts: Facts) -> tuple[I64, bool]:
     around = ranges[regions[codes[ranges]]]
     took, of_base = facts.lengths[around], base[codes[around]]
     long = np.zeros(around.size, np.bool_)
-    for name_code in np.unique(of_base).tolist():  # few: the names of ranges around compiled code
+    for name_code in sets.unique(of_base).tolist():  # few: the names of ranges around compiled code
         mine = of_base == name_code
         usual = float(np.median(took[mine])) if np.count_nonzero(mine) > 2 else 0.0
         long |= mine & (took >= max(_LONG_REGION_NS, _LONG_REGION * usual))
@@ -230,7 +232,7 @@ def _compiling(facts: Facts) -> tuple[I64, bool]:
     numbered = rows_found(_NUMBERS, names, codes[around])
     long &= leads | usually[of_name] | ~numbered
     around = around[long]
-    return np.union1d(sure, around[quiet(around)]), bool(named_so.size or regions[used].any())
+    return sets.union(sure, around[quiet(around)]), bool(named_so.size or regions[used].any())
 
 
 def compilation(facts: Facts) -> RuleResult:

@@ -16,6 +16,7 @@ from tracekit.analysis.path_graph import PathPart
 from tracekit.index import gaps as _gaps
 from tracekit.index.steps import covered
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
 from tracekit.model.report import Finding
@@ -96,7 +97,7 @@ def long_operators(facts: Facts) -> RuleResult:
     for owner, own in facts.graphs.items():
         long = long_pieces(facts, owner)
         at = np.flatnonzero(long.nodes)
-        by_name = np.unique(codes[own.rows[at]])
+        by_name = sets.unique(codes[own.rows[at]])
         low, high = facts.window(owner)
         calls = bool((facts.kinds(*API_CALLS) & (facts.owners.codes == owner)).any())
         candidates = []

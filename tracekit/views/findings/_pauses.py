@@ -10,6 +10,7 @@ from tracekit.analysis.intervals import Ranges, difference, intersection, length
 from tracekit.index.grouping import group_by
 from tracekit.index.pauses import Pauses
 from tracekit.index.steps import covered
+from tracekit.model import sets
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
 from tracekit.model.patterns import rows_found
@@ -94,7 +95,7 @@ def overhead_of(facts: Facts, owner: int, pattern: re.Pattern[str] = _OF_THE_PRO
     rows = np.flatnonzero(facts.kinds(Kind.OVERHEAD) & facts.timed)
     sources = facts.index.ints("source")
     rows = rows[
-        np.isin(sources[rows], np.unique(sources[facts.work.rows][facts.owners.codes[facts.work.rows] == owner]))
+        np.isin(sources[rows], sets.unique(sources[facts.work.rows][facts.owners.codes[facts.work.rows] == owner]))
     ]
     codes, names = facts.names
     found: I64 = rows[rows_found(pattern, names, codes[rows])]

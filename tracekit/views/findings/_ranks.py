@@ -12,6 +12,7 @@ from tracekit.index import collectives, matched_collectives
 from tracekit.index.grouping import group_by
 from tracekit.index.lanes import device_in
 from tracekit.index.matched_collectives import MatchedCollectives
+from tracekit.model import sets
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.patterns import rows_found
 from tracekit.model.report import Finding
@@ -230,7 +231,7 @@ def _changing(own: Ranges, others: Ranges) -> int:
     """Return the ns that the device rests beside work of others: a change from one process to the next takes time."""
     busy = union(own, others)
     begins, ends = busy[1][:-1], busy[0][1:]
-    beside = np.isin(begins, others[1]) | np.isin(ends, others[0])
+    beside = sets.is_in(begins, others[1]) | sets.is_in(ends, others[0])
     return int((ends - begins)[beside & (ends - begins <= CHANGE)].sum())
 
 
@@ -240,10 +241,10 @@ def unequal_stages(facts: Facts) -> RuleResult:
     codes, names = facts.names
     host = np.flatnonzero(facts.kinds(*_HOST) & ~facts.index.has("device"))
     host = host[rows_found(_PASSES, names, codes[host], 300)]
-    talk = np.unique(facts.owners.codes[host])
+    talk = sets.unique(facts.owners.codes[host])
     pairs = rows[rows_found(_PASSES, names, codes[rows], 300) | _both_ways(facts, rows)]
     pairs = pairs[np.isin(facts.owners.codes[pairs], talk)]
-    owners = np.unique(facts.owners.codes[pairs])
+    owners = sets.unique(facts.owners.codes[pairs])
     if owners.size < 2:
         return RuleResult(why_not="needs sends and receives on two or more ranks, with their API calls")
     work = collectives.kernels(facts.index)[1]
@@ -314,7 +315,7 @@ def _longer_fill(facts: Facts, owners: I64, computes: list[Ranges], busy: I64, s
 def _both_ways(facts: Facts, rows: I64) -> Mask:
     """Return which kernels send and receive, by their name: an all-to-all has such a name too."""
     codes, names = facts.names
-    used = np.unique(codes[rows])
+    used = sets.unique(codes[rows])
     fits = np.zeros(len(names) + 1, np.bool_)
     fits[used] = [code >= 0 and "SendRecv" in names[code][:300] for code in used.tolist()]
     found: Mask = fits[codes[rows]]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracekit.analysis.series import change_points
+from tracekit.model import sets
 from tracekit.model.arrow import F64
 from tracekit.model.display import plural
 from tracekit.model.report import Finding
@@ -69,7 +70,7 @@ def slow_steps(facts: Facts) -> tuple[Finding, ...]:
 
 def _table(facts: Facts) -> tuple[F64, list[int]]:
     """Return the length of each step of each rank, shape (ranks, steps), and the ranks; none if the numbers differ."""
-    owners = np.unique(facts.steps.owner).tolist()
+    owners = sets.unique(facts.steps.owner).tolist()
     counts = [int(np.count_nonzero(facts.steps.owner == owner)) for owner in owners]
     if len(owners) < LEAST_RANKS or min(counts) != max(counts):
         return np.zeros((0, 0), np.float64), []

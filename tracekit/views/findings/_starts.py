@@ -12,6 +12,7 @@ from tracekit.analysis.segments import rows_by
 from tracekit.analysis.series import judge
 from tracekit.index.launches import named as named_like
 from tracekit.index.pauses import waits
+from tracekit.model import sets
 from tracekit.model.arrow import I64
 from tracekit.model.report import Finding
 from tracekit.model.schema import API_CALLS, USER_RANGES, Kind
@@ -106,7 +107,7 @@ def start_up(facts: Facts) -> RuleResult:
         mine = facts.within(owner, calls)
         mine = mine[facts.starts[mine] + facts.lengths[mine] <= begins.min()]
         # Where a copy is the first thing that a program does, its call creates the context.
-        mine = np.union1d(mine, _first_copy(facts, owner, every_call))
+        mine = sets.union(mine, _first_copy(facts, owner, every_call))
         around = facts.within(owner, ranges)
         # With steps, the window begins with one, and a range before its first work is a phase of it.
         around = (
@@ -121,7 +122,7 @@ def start_up(facts: Facts) -> RuleResult:
         low, first = facts.window(owner)[0], int(begins.min())
         in_calls = length(clip(facts.ranges(mine), low, first))
         taken = clip(facts.ranges(mine, around), low, first)
-        every = np.union1d(mine, around)
+        every = sets.union(mine, around)
         masks = [facts.nodes_of(owner, every) | facts.inside(owner, every)]
         bound = facts.bounds(owner, masks, most=length(taken))[0]
         if bound.share < max(facts.thresholds["start_up_share"], facts.thresholds["least_share"]):

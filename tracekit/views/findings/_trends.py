@@ -12,6 +12,7 @@ from tracekit.analysis.series import change_points, judge
 from tracekit.analysis.trend import Rise, rising
 from tracekit.index.steps import covered
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import F64, I64, Mask
 from tracekit.model.report import Finding
 from tracekit.model.schema import Kind
@@ -251,7 +252,7 @@ def uneven(facts: Facts) -> RuleResult:
 
 def _long_runs(facts: Facts) -> Iterator[tuple[int, _StepTimes]]:
     """Yield the owners that have enough steps for a trend, with their steps."""
-    for owner in np.unique(facts.steps.owner).tolist():
+    for owner in sets.unique(facts.steps.owner).tolist():
         timed = _step_times(facts, owner)
         if timed.at.size >= LEAST_STEPS:
             yield owner, timed

@@ -30,7 +30,7 @@ from tracekit.index import steps as _steps
 from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import args, arrow
+from tracekit.model import args, arrow, sets
 from tracekit.model.arrow import I32, I64, Chunked, Mask, Rows
 from tracekit.model.patterns import rows_found
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, USER_RANGES, Kind
@@ -179,7 +179,7 @@ def _orders(rows: PathRows, sync: I64, host: I64, known_waits: _SyncRows, comple
     stream = np.full(host.size, int(Waits.ANY))
     partly = np.flatnonzero(told & ~complete & (known_waits.caller >= 0) & (known_waits.own >= 0))
     stream[known_waits.caller[partly]] = known_waits.own[partly]
-    orders = np.union1d(calls, known_waits.caller[partly])
+    orders = sets.union(calls, known_waits.caller[partly])
     return orders, stream[orders]
 
 
@@ -201,10 +201,10 @@ def _sync_rows(rows: PathRows, sync: I64, host: I64, streams: grouping.Groups) -
     caller = linked_rows(rows, host[calls], sync)
     index, chosen = rows.index, arrow.array(sync)
     events = index.events
-    members = events.column("args").take(chosen).dictionary_encode()
+    members = pc.dictionary_encode(pc.take(events.column("args"), chosen))
     on_stream, record = (_number(members, key) for key in (_ON_STREAM, _RECORD))
-    device = events.column("device").take(chosen).to_pylist()
-    stream = events.column("stream").take(chosen).to_pylist()
+    device = pc.take(events.column("device"), chosen).to_pylist()
+    stream = pc.take(events.column("stream"), chosen).to_pylist()
     codes: dict[tuple[object, object], int] = {}
     for code, (where, which) in enumerate(zip(streams.labels[0], streams.labels[1], strict=True)):
         codes.setdefault((where, which), code)

@@ -25,6 +25,7 @@ from tracekit.index.collective_links import links_of
 from tracekit.index.collectives import Collective
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import F64, I64, Mask
 from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.schema import Kind
@@ -428,7 +429,7 @@ def _overlap(devices: _devices.Devices, rows: list[list[Cell]], options: ViewOpt
 
 def _hosts_of(index: TraceIndex, ranges: I64, comm: I64, other: I64) -> list[tuple[int, list[Cell]]]:
     owners = _owners.find(index)
-    present = np.unique(np.concatenate((owners.codes[ranges], owners.codes[comm]))).tolist()
+    present = sets.unique(np.concatenate((owners.codes[ranges], owners.codes[comm]))).tolist()
     every = np.arange(index.events.num_rows)
     rows = []
     for o in present:

@@ -33,6 +33,7 @@ from tracekit.index.step_extents import StepExtents
 from tracekit.index.steps import HINT, Steps
 from tracekit.index.trace_index import TraceIndex
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, Heat, Picture, ReportTable, Section, Series
@@ -87,10 +88,10 @@ def heat(index: TraceIndex, steps: Steps) -> Heat | None:
 
 def _matched(index: TraceIndex, steps: Steps, row: I64) -> tuple[list[str], I64, bool]:
     """Return a label for each column, the column of each step, and whether numbers decide it."""
-    numbers = index.events.column("step").take(steps.rows)
+    numbers = arrow.take(index.events.column("step"), steps.rows)
     if not numbers.null_count:
         known, column = np.unique(numbers.to_numpy().astype(np.int64), return_inverse=True)
-        if np.unique(row.astype(np.int64) * known.size + column).size == row.size:
+        if sets.unique(row.astype(np.int64) * known.size + column).size == row.size:
             return [f"step {number}" for number in known.tolist()], column.astype(np.int64), True
     place = np.arange(row.size) - np.searchsorted(row, row)
     return [f"step at place {i}" for i in range(int(place.max()) + 1)], place.astype(np.int64), False
@@ -310,7 +311,7 @@ def _every(
     index: TraceIndex, extents: StepExtents, marks: list[str], busy: tuple[int | None, ...], options: ViewOptions
 ) -> ReportTable:
     events, steps = index.events, extents.steps
-    names = events.column("name").take(steps.rows).to_pylist()
+    names = arrow.take(events.column("name"), steps.rows).to_pylist()
     numbers = _numbers(index, steps)
     ends = steps.starts + steps.durations
     follows = np.flatnonzero(steps.owner[1:] == steps.owner[:-1]) + 1
@@ -340,7 +341,7 @@ def _every(
 
 
 def _numbers(index: TraceIndex, steps: Steps) -> list[Cell]:
-    numbers: list[Cell] = index.events.column("step").take(steps.rows).to_pylist()
+    numbers: list[Cell] = arrow.take(index.events.column("step"), steps.rows).to_pylist()
     return numbers
 
 
@@ -351,7 +352,7 @@ def _label(index: TraceIndex, steps: Steps, place: int) -> str:
 
 def _series(index: TraceIndex, steps: Steps, owner: int, judged: Judged, marks: list[str]) -> Series:
     at = np.flatnonzero(steps.owner == owner)
-    numbers = index.events.column("step").take(steps.rows[at]).to_pylist()
+    numbers = arrow.take(index.events.column("step"), steps.rows[at]).to_pylist()
     return Series(
         f"Step time{f', {steps.owners.labels[owner]}' if len(steps.owners) > 1 else ''}",
         Unit.NS,

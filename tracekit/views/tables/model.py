@@ -40,6 +40,7 @@ from tracekit.index.trace_index import PickedRows, TraceIndex
 from tracekit.index.training_phases import ARGS_OF, BACKWARD, FORWARD, RECOMPUTE, TrainingPhases, training_phases
 from tracekit.index.training_phases import COLUMNS as _PHASE_COLUMNS
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, ReportTable, Section
@@ -130,7 +131,9 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     in_steps = _with_work(index, host, owners, counted, found)
     timed = by_time(index)
     started = _with_work_by_time(timed, owners, counted)
-    order = sorted(np.unique(counted.owner).tolist(), key=lambda o: (owners.ranks[o] is None, owners.ranks[o] or 0, o))
+    order = sorted(
+        sets.unique(counted.owner).tolist(), key=lambda o: (owners.ranks[o] is None, owners.ranks[o] or 0, o)
+    )
     blocks = [_ModelBlock(index, owners, counted, in_steps, o, timed, started) for o in order]
     columns = _columns(timed, owners, counted, blocks)
     places: list[tuple[Cell, ...]] = [(n, i) for n, block in enumerate(blocks) for i in range(len(block.kinds) + 1)]
@@ -356,7 +359,7 @@ class _ModelBlock:
     ) -> None:
         of_owner = counted.owner == owner
         self.owner = owner
-        self.kinds: list[int] = np.unique(counted.kind[of_owner]).tolist()
+        self.kinds: list[int] = sets.unique(counted.kind[of_owner]).tolist()
         self.steps = 0 in self.kinds
         steps, phases = of_owner & (counted.kind == 0), of_owner & counted.is_phase
         self.notes: list[str] = []

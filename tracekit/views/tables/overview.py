@@ -106,7 +106,7 @@ def figures(index: TraceIndex) -> KindFigures:
     kinds = grouping.group_by(index.key("kind", every))
     start = index.starts
     dur = index.events.column("dur_ns")
-    timed = dur.is_valid().to_numpy()
+    timed = arrow.valid(dur)
     length = arrow.ints(dur)
     negative = int(np.count_nonzero(length < 0))
     length = np.maximum(length, 0)

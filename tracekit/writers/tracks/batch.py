@@ -18,7 +18,7 @@ import pyarrow as pa
 from tracekit.analysis.lanes import LaneAssigner
 from tracekit.analysis.segments import narrow
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow, schema
+from tracekit.model import arrow, schema, sets
 from tracekit.model.arrow import F64, I64, U64, Bytes, Column, DictColumn, Mask, Rows, pc
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
 from tracekit.model.trace import Run
@@ -431,7 +431,7 @@ class Loader:
         with_args = arrow.valid(batch.args) & (flows | overlapping)
         rows = np.flatnonzero(with_args & (batch.phase != NOT_WRITTEN))
         codes = arrow.codes(encoded)[rows]
-        distinct = np.unique(codes)
+        distinct = sets.unique(codes)
         objects = [found or {} for found in all_parsed(arrow.take(encoded.dictionary, distinct))]
         place = np.searchsorted(distinct, codes)
         points = flows[rows]

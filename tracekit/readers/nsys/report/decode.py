@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, Column, Mask, pc
 from tracekit.readers.builder import BATCH_ROWS
 from tracekit.readers.engine.wire import BYTES, FIXED32, FIXED64, VARINT, WireError, checked_varint
@@ -190,7 +190,7 @@ class Decoder:
         if len(starts):
             self.events += len(starts)
             kinds, families, body_starts, body_ends = self._bodies(buffer, starts, ends)
-            for family in np.unique(families).tolist():
+            for family in sets.unique(families).tolist():
                 mine = np.flatnonzero(families == family)
                 self._family(family, kinds[mine], buffer, body_starts[mine], body_ends[mine])
 
@@ -303,7 +303,7 @@ class Decoder:
         self._note_unknown(fields, "TraceProcessEvent", known)
         common = {name: fields.integers(number) for number, name in layout.TRACE_COLUMNS.items()}
         by_table: dict[str, list[int]] = {}
-        for number in np.unique(class_of).tolist():
+        for number in sets.unique(class_of).tolist():
             table = layout.TRACE_TABLES.get(number, "")
             by_table.setdefault(table, []).append(number)
             if not table:
@@ -393,12 +393,12 @@ class Decoder:
                 for sub, name in part.items():
                     column = deepest.column(sub) if (sub, VARINT) in deepest.present else deepest.texts(sub)
                     if column is not None:
-                        columns[name] = column.take(place)
+                        columns[name] = pc.take(column, place)
                 self._note_unknown(deepest, "OpenACC part", {(n, wire) for n in part for wire in (VARINT, BYTES)})
             known = {(n, VARINT) for n in names} | {(n, BYTES) for n in layout.OPENACC_PARTS}
             self._note_unknown(inner, "OpenACC", known)
-        place = places_among(spans.rows, fields.count).take(arrow.array(rows))
-        return {name: column.take(place) for name, column in columns.items()}
+        place = arrow.take(places_among(spans.rows, fields.count), rows)
+        return {name: pc.take(column, place) for name, column in columns.items()}
 
     # NVTX
 
