@@ -16,7 +16,7 @@ PACKAGE = ROOT / "tracekit"
 
 # A part is a file or folder of the package; what it may import of tracekit besides itself.
 MAY: dict[str, set[str]] = {
-    "_version": set(), "lazy_dataclass": set(), "credentials": set(), "recorder": set(), "messages": set(),
+    "_version": set(), "lazy_dataclass": set(), "lazy_pattern": set(), "credentials": set(), "recorder": set(), "messages": set(),
     "plugins": set(),
     "errors": {"credentials"},
     "options": {"errors"},
@@ -98,8 +98,8 @@ MAY: dict[str, set[str]] = {
     "__main__": {"cli"},
 }  # fmt: skip
 
-EVERYWHERE = {"lazy_dataclass"}
-"""What every part may import: it is a decorator, and imports nothing of tracekit."""
+EVERYWHERE = {"lazy_dataclass", "lazy_pattern"}
+"""What every part may import: small things that import nothing of tracekit."""
 
 ENGINES: dict[str, set[str]] = {
     "readers": {"engine", "packets", "sqlite", "trace_event", "printed", "foreign"},

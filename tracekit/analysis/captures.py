@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from tracekit.analysis.intervals import merge
 from tracekit.analysis.segments import rows_by
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model.arrow import I64, Mask
 
 __all__ = ["CAPTURE_BEGIN", "CAPTURE_END", "between"]
 
-CAPTURE_BEGIN = re.compile(r"^(?:cuda|cu|hip)StreamBeginCapture\w*$")
-CAPTURE_END = re.compile(r"^(?:cuda|cu|hip)StreamEndCapture\w*$")
+CAPTURE_BEGIN = lazy_pattern(r"^(?:cuda|cu|hip)StreamBeginCapture\w*$")
+CAPTURE_END = lazy_pattern(r"^(?:cuda|cu|hip)StreamEndCapture\w*$")
 """Names of the calls around what a graph captures: a launch between them launches nothing."""
 
 

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.lazy_dataclass import dataclass
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, pc
 
@@ -176,7 +177,7 @@ def _classes(texts: list[str], rules: Sequence[ClassRule]) -> dict[str, KernelCl
     found: dict[str, KernelClass] = {}
     column, left = arrow.array(plain, pa.string()), np.arange(len(plain))
     for rule in rules:
-        pattern = re.compile(rule.pattern, re.IGNORECASE)
+        pattern = lazy_pattern(rule.pattern, re.IGNORECASE)
         if fitting := [text for text in others if pattern.search(text)]:
             found |= dict.fromkeys(fitting, rule.kernel_class)
             others = [text for text in others if text not in found]
@@ -208,7 +209,7 @@ def _linear(pattern: str) -> tuple[str, bool]:
 _LINEAR = {rule: _linear(rule.pattern) for rule in OPERATOR_RULES}
 """Our rules as Arrow's engine (RE2) takes them."""
 
-_INSTRUCTION = re.compile(r"%\S+ = .*?\s[a-z][\w-]*\(")
+_INSTRUCTION = lazy_pattern(r"%\S+ = .*?\s[a-z][\w-]*\(")
 """An instruction of XLA up to its operands: %add_fusion.1 = f32[5]{0:T(128)} fusion(f32[5]{0} %copy-done.2)."""
 
 

@@ -6,19 +6,19 @@ when one of them is moved by a place, is strong evidence.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from tracekit.analysis.efficiency.formulas import ATTENTION, CONVOLUTION, DEFINED, family_of
 from tracekit.analysis.kernel_class import LONGEST_NAME, RULES, KernelClass, classify
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model.arrow import I64
 
 __all__ = ["agreement", "agrees_in_order"]
 
-_AROUND = re.compile(r"^(?:native|cudnn|miopen|foreach|fused|thnn|to)_|_(?:backward|forward|out|impl)\d*$")
-_NO_LETTERS = re.compile(r"[^a-z0-9]")
+_AROUND = lazy_pattern(r"^(?:native|cudnn|miopen|foreach|fused|thnn|to)_|_(?:backward|forward|out|impl)\d*$")
+_NO_LETTERS = lazy_pattern(r"[^a-z0-9]")
 _SHORTEST = 3
 _PRODUCTS = (KernelClass.GEMM, KernelClass.CONV, KernelClass.ATTENTION)
 _LEAST = 0.5

@@ -12,14 +12,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from tracekit.index.trace_index import TraceIndex
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model.arrow import I64, Mask
 
 __all__ = ["ends_in_flight", "is_half"]
 
 _LONGEST = 1 << 14
-_NAME = re.compile(r"%?([\w.-]+)(?: = |$)", re.ASCII)
-_HALF = re.compile(r"-(start|done)(?=[-.\d]*$)", re.ASCII)
-_CODE = re.compile(r"\s[a-z][a-z-]*-(start|done)\((?:[^%]*%([\w.-]+))?", re.ASCII)
+_NAME = lazy_pattern(r"%?([\w.-]+)(?: = |$)", re.ASCII)
+_HALF = lazy_pattern(r"-(start|done)(?=[-.\d]*$)", re.ASCII)
+_CODE = lazy_pattern(r"\s[a-z][a-z-]*-(start|done)\((?:[^%]*%([\w.-]+))?", re.ASCII)
 
 
 def ends_in_flight(index: TraceIndex, rows: I64, ends: I64, collective: Mask) -> I64:

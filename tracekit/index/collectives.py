@@ -17,6 +17,7 @@ from tracekit.index.kernel_classes import communicates
 from tracekit.index.topology import Topology
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, pc
 from tracekit.model.patterns import rows_found
@@ -39,21 +40,21 @@ __all__ = [
 _HOST_KINDS = frozenset({Kind.OPERATOR, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.PYTHON_OP})
 ARGS_OF = _HOST_KINDS | {Kind.COMMUNICATION, Kind.KERNEL}
 """Kinds of rows that may be collectives, whose `args` describe them."""
-_HOST_NAME = re.compile(
+_HOST_NAME = lazy_pattern(
     r"^(?:c10d(?:_functional)?::|_c10d|nccl|rccl|msccl|xccl|oneccl|hccl|bkcl|gloo:|mpi[:_]|ucc[:_]|nvshmem|deep_ep)"
     r"|(?<![a-z])(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)|(?<![a-z])c_broadcast|^(?:dist::)?broadcast_?$"
     r"|(?<![a-z])rpc(?![a-z])",
     re.IGNORECASE,
 )
 _LONGEST_NAME = 4096
-_KERNEL_NAME = re.compile(
+_KERNEL_NAME = lazy_pattern(
     r"(?:nccl|rccl|msccl|xccl)(?:Dev)?(?:Kernel)?_?"
     r"(AllReduce|AllGather|ReduceScatter|AllToAll|Broadcast|Reduce|SendRecv|Send|Recv|Gather|Scatter)"
 )
 _EXECUTION_TRACE = "execution trace"
 """The section of TOTALS whose rows are single calls."""
 _PARAMETERS = "record_param_comms"
-_RANKS = re.compile(r"\[[0-9, ]*\]")
+_RANKS = lazy_pattern(r"\[[0-9, ]*\]")
 """A list of ranks that is complete: Kineto shortens long ones with an ellipsis."""
 _TORCH_WORDS = {
     "allreduce": "all_reduce",

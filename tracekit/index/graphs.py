@@ -25,7 +25,6 @@ kernels once the annotations were merged into the trace. It is no operator.
 
 from __future__ import annotations
 
-import re
 from dataclasses import field, replace
 
 import numpy as np
@@ -38,6 +37,7 @@ from tracekit.index.host_tree import HostTree
 from tracekit.index.launches import named
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model import args as members
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask
@@ -63,15 +63,15 @@ BY_NODE, BY_NUMBER, BY_CAPTURE = "graph node id", "order of graph node ids", "ca
 BY_EQUAL = "work with equal names and order in another input"
 BY_CREATION, BY_ORDER = "creation of the node", "order of one stream, with names that agree"
 _API = r"^(?:cuda|cu|hip|mu|musa)"
-_LAUNCHES_GRAPH = re.compile(rf"{_API}GraphLaunch(?:_\w+)?$")
-_BEGINS = re.compile(rf"{_API}(?:Stream|Thread)?BeginCapture\w*$")
-_ENDS = re.compile(rf"{_API}(?:Stream|Thread)?EndCapture\w*$")
-_KERNEL_CALL = re.compile(rf"{_API}(?!Graph)\w*Launch\w*(?:Kernel|Grid)\w*$|{_API}Launch(?:_\w+)?$")
-_COPY_CALL = re.compile(rf"{_API}Memcpy\w*$")
-_SET_CALL = re.compile(rf"{_API}Memset\w*$")
-_COPIES_NODES = re.compile(rf"{_API}Graph(?:Instantiate|Clone|ExecUpdate|Exec\w*SetParams)\w*$")
+_LAUNCHES_GRAPH = lazy_pattern(rf"{_API}GraphLaunch(?:_\w+)?$")
+_BEGINS = lazy_pattern(rf"{_API}(?:Stream|Thread)?BeginCapture\w*$")
+_ENDS = lazy_pattern(rf"{_API}(?:Stream|Thread)?EndCapture\w*$")
+_KERNEL_CALL = lazy_pattern(rf"{_API}(?!Graph)\w*Launch\w*(?:Kernel|Grid)\w*$|{_API}Launch(?:_\w+)?$")
+_COPY_CALL = lazy_pattern(rf"{_API}Memcpy\w*$")
+_SET_CALL = lazy_pattern(rf"{_API}Memset\w*$")
+_COPIES_NODES = lazy_pattern(rf"{_API}Graph(?:Instantiate|Clone|ExecUpdate|Exec\w*SetParams)\w*$")
 """Calls that make nodes out of other nodes: the range around them is not the one that the work is of."""
-_JOINS_STREAMS = re.compile(rf"{_API}StreamWait(?:Event|Value)\w*$")
+_JOINS_STREAMS = lazy_pattern(rf"{_API}StreamWait(?:Event|Value)\w*$")
 _WHOLE = "[CUDA graph"
 _KINDS = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
 _MOST_COPIES = 64

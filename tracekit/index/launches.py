@@ -17,6 +17,7 @@ from tracekit.analysis.links import link_columns
 from tracekit.analysis.segments import distinct
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model import sets
 from tracekit.model.arrow import I64
 from tracekit.model.display import plural
@@ -97,14 +98,14 @@ def _joined(index: TraceIndex, rows: I64) -> LaunchedWork:
 
 Mask = npt.NDArray[np.bool_]
 
-WAITS = re.compile(
+WAITS = lazy_pattern(
     r"^(?:cuda|cu|hip|mu|musa)(?:"
     r"\w*Synchronize(?:_\w+)?"
     r"|Memcpy(?!\w*Async)\w*"
     r"|Free(?!Async)(?:Host|Array)?(?:_v\d+)?|MemFree(?!Async)(?:Host)?(?:_v\d+)?"
     r")$"
 )
-STREAM_WAITS = re.compile(
+STREAM_WAITS = lazy_pattern(
     r"^(?:cuda|cu|hip|mu|musa)StreamWait(?:Event|Value)\w*$|^Stream [Ww]ait (?:[Ee]vent|[Ss]ync)$"
 )
 """A stream waits for another: the call, and the rows of kind sync that Kineto and nsys write of it."""

@@ -16,6 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model import sets
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.patterns import found_in
@@ -33,35 +34,35 @@ class LoaderName(IntEnum):
     NO, LIKELY, CERTAIN = range(3)
 
 
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_FRAME = re.compile(r"(?P<file>[^()]*\.pyx?)(?:\(\d+\)|:\d+)?: ?(?P<function>\D.*)")
-_FRAME_LAST = re.compile(r"(?P<function>\S+) \((?P<file>[^()]*\.pyx?)(?::\d+)?\)")
-_LOADER_FILE = re.compile(
+_CAMEL = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_FRAME = lazy_pattern(r"(?P<file>[^()]*\.pyx?)(?:\(\d+\)|:\d+)?: ?(?P<function>\D.*)")
+_FRAME_LAST = lazy_pattern(r"(?P<function>\S+) \((?P<file>[^()]*\.pyx?)(?::\d+)?\)")
+_LOADER_FILE = lazy_pattern(
     r"(?:^|[/\\._])data_?(?:set_?)?loaders?\.pyx?$|(?:^|[/\\])(?:webdataset|ffcv|dali|torch[/\\]utils[/\\]data)[/\\]"
 )
-_METHODS = re.compile(
+_METHODS = lazy_pattern(
     r"_*(?:(?:get|load|read|fetch|try_get|wait)_)?(?:next|next_data|next_batch|batch|data|sample|samples|item|items)_*"
     r"|_*(?:fetch|load|get|read|run|wait|getitems?|call)_*"
 )
 """Methods of a loader that return data."""
-_OF_PRODUCER = re.compile(r"^iterator::|^\[dali\]|(?<![a-z0-9_])iterator_get_next(?![a-z0-9_])")
-_CLASS = re.compile(
+_OF_PRODUCER = lazy_pattern(r"^iterator::|^\[dali\]|(?<![a-z0-9_])iterator_get_next(?![a-z0-9_])")
+_CLASS = lazy_pattern(
     r"(?<![a-z0-9_])(?P<before>\w*?)(?<![a-z0-9])"
     r"(?:data_?(?:set_?)?loaders?|dali(?![a-z0-9])|web_?(?:dataset|loader)|ffcv|tf\.data(?![a-z0-9_]))"
     r"(?P<after>\w*)(?P<rest>.*)"
 )
-_NOT_BEFORE = re.compile(
+_NOT_BEFORE = lazy_pattern(
     r"(?:^|_)(?:init|build|create|make|get|set|setup|prepare|reset|close|shutdown|start|stop|has|is|num|len|configure"
     r"|restore|save|test_of|free)_(?:\w+_)?$"
 )
-_ASKS = re.compile(r"(?<![a-z0-9_])(?:len|iter|list|type|id|repr|str|isinstance|hasattr|getattr|del)\($")
+_ASKS = lazy_pattern(r"(?<![a-z0-9_])(?:len|iter|list|type|id|repr|str|isinstance|hasattr|getattr|del)\($")
 """Calls that ask something of a loader, such as len(loader)."""
-_AFTER = re.compile(
+_AFTER = lazy_pattern(
     r"(?:_(?:generic|classification|server|raised|single|multi|process|processing|iter|iterator|loader|pipeline|next"
     r"|batch|wait|waiting|time|fetch|fetching|get|load|loading|data|read|\d+))*_*"
 )
 """Words that may follow in the same identifier: those of a loader's iterators, and what waits for it."""
-_CALLED = re.compile(r"(?:\.|::|#)(?P<method>\w+)")
+_CALLED = lazy_pattern(r"(?:\.|::|#)(?P<method>\w+)")
 _OBJECT = (
     r"(?:(?:the|next|a|one|train|training|val|eval|test|host|cpu)[ _-])*(?:mini[ _-]?)?"
     r"(?:batch(?:es)?|data|samples?|inputs?|images?)"
@@ -69,7 +70,7 @@ _OBJECT = (
 _END = r"(?:_(?:from|for|of|async|to)(?:_\w+)?)?_*(?![a-z0-9_])"
 """The end of an identifier, where it may say where the data come from."""
 _BEFORE = r"(?<![a-z0-9_])_*(?:(?:train|training|val|eval|test|async|sync|my|do|host|cpu|async_)_)*"
-_HABIT = re.compile(
+_HABIT = lazy_pattern(
     rf"{_BEFORE}data[ _.:/-]?(?:load(?:ing)?|fetch(?:ing)?|wait(?:ing)?|time|input|pipeline|reading){_END}"
     rf"|{_BEFORE}(?:load|fetch|read|get|next|wait[ _]for)(?:[ _-]?{_OBJECT}|[ _-]next){_END}(?<!get_next)"
     r"|(?<![a-z0-9_])next\(\w*(?:batch|data|loader|iter)\w*\)"
@@ -84,7 +85,7 @@ _HABIT = re.compile(
 """Common names of ranges in which programs load or prepare their data."""
 
 
-_SOME_WORD = re.compile(
+_SOME_WORD = lazy_pattern(
     r"data|dali|web|ffcv|iterator|load|fetch|read|get|next|wait|input|collate|decode|tokeni| [^()]*\.py", re.IGNORECASE
 )
 """Every name of a load has one of these words: each alternative of the patterns above has one, in one piece.

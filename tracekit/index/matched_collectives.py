@@ -20,6 +20,7 @@ from tracekit.index import owners as _owners
 from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.patterns import rows_found
 from tracekit.model.schema import Kind
@@ -28,9 +29,9 @@ __all__ = ["COLUMNS", "Candidates", "MatchedCollectives", "candidates", "communi
 
 COLUMNS = _owners.COLUMNS | {"ts_ns", "dur_ns", "name", "device", "stream", "bytes", "args"}
 
-_PAIRS = re.compile(r"(?:^|[^a-z])i?(?:send|recv|send_?recv)", re.IGNORECASE)
-_QUEUED = re.compile(r"^(?:nccl|rccl|xccl|hccl):")
-_TOGETHER = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier", re.IGNORECASE)
+_PAIRS = lazy_pattern(r"(?:^|[^a-z])i?(?:send|recv|send_?recv)", re.IGNORECASE)
+_QUEUED = lazy_pattern(r"^(?:nccl|rccl|xccl|hccl):")
+_TOGETHER = lazy_pattern(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier", re.IGNORECASE)
 """Operations that no rank leaves before the last one has entered: a broadcast's root may."""
 
 

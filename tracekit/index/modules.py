@@ -18,8 +18,6 @@ several. With several such modules it belongs to none.
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from tracekit.analysis.nesting import depths_of, innermost, parents
@@ -40,6 +38,7 @@ from tracekit.index.training_phases import (
 )
 from tracekit.index.training_phases import COLUMNS as _PHASES
 from tracekit.lazy_dataclass import dataclass
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model import args as members
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask
@@ -68,12 +67,12 @@ BACKWARD_OUTSIDE, BACKWARD_GRADIENT, BACKWARD_COLLECTIVE = 8, 9, 10
 """Phases of work of the backward pass in no module: its forward operator was in none, it adds up a gradient of unknown
 origin, or it is a collective that a hook launched."""
 _MODULE = "nn.Module: "
-_RECORDED = re.compile(r"(.*)\.(forward|backward)")
-_OPERATOR_RANGE = re.compile(r"(?:aten|autograd|torch|c10d|prim)::|.*, (?:seq|op_id) = \d+|Optimizer\.|ProfilerStep#")
-_REDUCER = re.compile(r"torch(?:::|\.)distributed(?:::|\.)(?:ddp\.)?reducer::")
-_REDUCES = re.compile(r"DistributedDataParallel(?:_\d+)?")
-_COLLECTIVE = re.compile(r"c10d::|record_param_comms$|nccl:|gloo:|mpi:|ucc:|xccl:")
-_SHARDED = re.compile(r"FSDP::\w.* \(([^()]+)\)")
+_RECORDED = lazy_pattern(r"(.*)\.(forward|backward)")
+_OPERATOR_RANGE = lazy_pattern(r"(?:aten|autograd|torch|c10d|prim)::|.*, (?:seq|op_id) = \d+|Optimizer\.|ProfilerStep#")
+_REDUCER = lazy_pattern(r"torch(?:::|\.)distributed(?:::|\.)(?:ddp\.)?reducer::")
+_REDUCES = lazy_pattern(r"DistributedDataParallel(?:_\d+)?")
+_COLLECTIVE = lazy_pattern(r"c10d::|record_param_comms$|nccl:|gloo:|mpi:|ucc:|xccl:")
+_SHARDED = lazy_pattern(r"FSDP::\w.* \(([^()]+)\)")
 """A range of fully_shard (FSDP2), with the name of the module whose parameters or gradients it sends."""
 _SHARDED_CALL = "FSDP::pre_forward ("
 _DEEPEST = 64

@@ -25,6 +25,7 @@ from tracekit.index.launches import launches_of
 from tracekit.index.loaders import LONGEST_NAME, find_loaders
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.patterns import rows_found
 from tracekit.model.schema import API_CALLS, USER_RANGES, Kind
@@ -35,7 +36,7 @@ LEAST_NS = 1_000_000
 """A shorter stretch is what launching from Python takes, not a pause."""
 REGULAR = 0.2
 LEAST_REGULAR = 3
-WAITS = re.compile(
+WAITS = lazy_pattern(
     r"(?:^|[^a-z])(?:e?poll|select|accept|listen|sleep|dequeue|recv(?:from|_request|_message)?|idle)(?![a-z])"
     r"|(?:wait(?:ing)?|get|next|pop|receive|read)[ _]?(?:for[ _]?)?(?:a[ _]|the[ _]|next[ _])?"
     r"(?:requests?|messages?|jobs?|work|tasks?|event|client)(?![a-z])"

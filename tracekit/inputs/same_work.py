@@ -11,14 +11,15 @@ that is a table of kernels, the sums of calls, operators and steps are read too:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import PurePath
+
+from tracekit.lazy_pattern import lazy_pattern
 
 __all__ = ["same_work"]
 
 _FORMS = tuple(
-    re.compile(pattern)
+    lazy_pattern(pattern)
     for pattern in (
         r"ascend_pytorch_profiler.*\.db",
         r"trace_view.*\.json(?:\.gz)?",
@@ -37,7 +38,7 @@ _TABLE, _OTHER_SUMS = 4, 8
 _OUTPUTS = ("ASCEND_PROFILER_OUTPUT", "mindstudio_profiler_output")
 _OF_RECIPE = ("rank_stats.csv", "rank_stats_by_device.csv", "all_stats.csv")
 """Tables of one recipe, the one that is read first."""
-_OF_MSPROF = re.compile(r"PROF_[0-9A-Za-z_]+")
+_OF_MSPROF = lazy_pattern(r"PROF_[0-9A-Za-z_]+")
 
 
 def same_work(names: Sequence[str]) -> dict[str, list[str]]:

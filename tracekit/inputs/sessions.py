@@ -18,11 +18,12 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
 from tracekit.lazy_dataclass import dataclass
+from tracekit.lazy_pattern import lazy_pattern
 
 __all__ = ["session_of"]
 
-_SESSION = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<\?xml[^>]*>\s*(?:<!--.*?-->\s*)?<session\b[^>]*\bversion=", re.DOTALL)
-_VALUE = re.compile(r"""=\s*+"([^"<>]{1,4096})"|=\s*+'([^'<>]{1,4096})'|>([^<>]++)<""")
+_SESSION = lazy_pattern(rb"\A(?:\xef\xbb\xbf)?\s*<\?xml[^>]*>\s*(?:<!--.*?-->\s*)?<session\b[^>]*\bversion=", re.DOTALL)
+_VALUE = lazy_pattern(r"""=\s*+"([^"<>]{1,4096})"|=\s*+'([^'<>]{1,4096})'|>([^<>]++)<""")
 _LONGEST = 4096
 """Characters of a text that can be a name."""
 _SUFFIXES = (".nvprof", ".nvvp", ".nvprof.gz", ".nvvp.gz", ".sqlite", ".db", ".prof")

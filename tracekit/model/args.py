@@ -21,13 +21,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model import arrow
 from tracekit.model.arrow import F64, I64, Column, Mask, Rows, Values, pc
 
 __all__ = ["flags", "floats", "integers", "items_of", "texts", "unescaped", "values", "with_member"]
 
-_INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})(?:\\u([dD][c-fC-F][0-9a-fA-F]{2}))?|.)", re.DOTALL)
+_INTEGER = lazy_pattern(r"-?[0-9]{1,19}", re.ASCII)
+_ESCAPE = lazy_pattern(r"\\(?:u([0-9a-fA-F]{4})(?:\\u([dD][c-fC-F][0-9a-fA-F]{2}))?|.)", re.DOTALL)
 """Any escape, so that a backslash which is escaped itself begins none; of a pair of surrogates the second one too."""
 _LIMIT = 1 << 63
 

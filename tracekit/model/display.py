@@ -18,6 +18,7 @@ from functools import lru_cache
 
 from tracekit.errors import Option, UsageError, sentence
 from tracekit.lazy_dataclass import dataclass
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model.units import TIME_EXPONENT, Unit, best_time_unit, format_bytes, format_ns, format_rate, format_ratio
 
 __all__ = [
@@ -87,7 +88,7 @@ def escape_controls(text: str) -> str:
 
 NO_NAME, BLANK_NAME = "(no name)", "(blank name)"
 """Shown instead of a name without letters, and of one of blanks alone."""
-_BLANK = re.compile("[\\s\u200c\u200d\u2800\u3164\u115f\u1160\uffa0\ufe00-\ufe0f\u034f]*")
+_BLANK = lazy_pattern("[\\s\u200c\u200d\u2800\u3164\u115f\u1160\uffa0\ufe00-\ufe0f\u034f]*")
 """Characters that leave no mark on a screen and that `escape_controls` keeps."""
 
 
@@ -382,8 +383,8 @@ def encodable(text: str, encoding: str | None) -> str:
 FORMULA = r"(^|;)([ \x{a0}]*)([=+\-@\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}])"
 """Beginnings of formulas, as RE2 (pyarrow) writes it."""
 AS_TEXT = r"\1\2'\3"
-_FORMULA = re.compile(re.sub(r"\\x\{(\w+)\}", lambda found: chr(int(found[1], 16)), FORMULA))
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_FORMULA = lazy_pattern(re.sub(r"\\x\{(\w+)\}", lambda found: chr(int(found[1], 16)), FORMULA))
+_NUMBER = lazy_pattern(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def cell_text(text: str) -> str:

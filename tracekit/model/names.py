@@ -8,11 +8,11 @@ where they differ instead, so two different names of one table never look the sa
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model.display import cell_width, cut_middle, head
 
 __all__ = ["LEAST_WIDTH", "bare_function", "short_names"]
@@ -23,19 +23,19 @@ _MOST_ROUNDS = 8
 """Rounds in which names that look alike are cut elsewhere, at their next difference."""
 _LONGEST = 1 << 14
 """Characters of a name that are looked at as C++."""
-_RETURN_TYPE = re.compile(r"\A( *)void (?=[\w({<])")
-_QUALIFIERS = re.compile(
+_RETURN_TYPE = lazy_pattern(r"\A( *)void (?=[\w({<])")
+_QUALIFIERS = lazy_pattern(
     r"(?<![\w>)}])(?:(?:\w{1,64}|\(anonymous namespace\)|<unnamed>|\{anonymous\})::){1,9}(?=[\w~{])"
 )
-_CAST = re.compile(r"(?<=[<,( ])\((?:(?:un)?signed )?[A-Za-z_][\w: ]{0,99}\)(?=[\w'-])")
+_CAST = lazy_pattern(r"(?<=[<,( ])\((?:(?:un)?signed )?[A-Za-z_][\w: ]{0,99}\)(?=[\w'-])")
 """The type of a template argument that is a number: `(int)4`, `(ggml_type)13`."""
-_ARGUMENTS_END = re.compile(r"\)(?: const)?(?: \[[^\[\]]{1,64}\])*\Z")
-_WORD_END = re.compile(r"\w*\Z")
-_WORD = re.compile(r"\w*")
-_BRACKET = re.compile(r"(?<!-)>|[<(){}\[\]]")
-_COMMA = re.compile(",")
-_PARENTHESIS = re.compile(r"[()]")
-_SHARED = re.compile(r"(?<=\w)[<(]")
+_ARGUMENTS_END = lazy_pattern(r"\)(?: const)?(?: \[[^\[\]]{1,64}\])*\Z")
+_WORD_END = lazy_pattern(r"\w*\Z")
+_WORD = lazy_pattern(r"\w*")
+_BRACKET = lazy_pattern(r"(?<!-)>|[<(){}\[\]]")
+_COMMA = lazy_pattern(",")
+_PARENTHESIS = lazy_pattern(r"[()]")
+_SHARED = lazy_pattern(r"(?<=\w)[<(]")
 _PAIRS = {"<": ">", "(": ")", "{": "}", "[": "]"}
 _CLOSING = frozenset(_PAIRS.values())
 

@@ -11,7 +11,6 @@ A name that cannot be demangled within the bounds keeps its own spelling, with a
 from __future__ import annotations
 
 import os
-import re
 import select
 import struct
 import subprocess
@@ -24,6 +23,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model import arrow
 from tracekit.model.arrow import Column, DictColumn, pc
 from tracekit.model.trace import Ledger
@@ -59,10 +59,10 @@ _IN_PROCESS_TEXT = 256 << 10
 _TEXT_OF_A_BYTE = 32
 """Most text that one byte of a name makes by itself: `o` is "unsigned __int128", 20 with its ", "."""
 
-_SUBSTITUTIONS = re.compile(r"S(?=[0-9A-Z_])")
-_TEMPLATE_PARAMETERS = re.compile(r"T(?=[0-9_L])")
-_REPEATED = re.compile(r"[CD](?=[0-9])")
-_PACKS = re.compile("Dp|sp|sZ|sP|f[lrLR]")
+_SUBSTITUTIONS = lazy_pattern(r"S(?=[0-9A-Z_])")
+_TEMPLATE_PARAMETERS = lazy_pattern(r"T(?=[0-9_L])")
+_REPEATED = lazy_pattern(r"[CD](?=[0-9])")
+_PACKS = lazy_pattern("Dp|sp|sZ|sP|f[lrLR]")
 _ORDERS = (1, 3, 19, 271)
 """Ways through 0 to 3 references when each may be taken twice, in any order: what template parameters allow, since what
 they stand for depends on where they are printed. (The demangler stops at a third visit of the same part.)"""

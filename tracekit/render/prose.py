@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model.change import REASON, UNCHANGED, ChangeIntervals, ChangeVerdict, PartOfChange, Waterfall
 from tracekit.model.display import escape_controls, plural
 from tracekit.model.report import (
@@ -47,7 +48,7 @@ __all__ = [
     "short_notes",
 ]
 
-_COUNT = re.compile(r"(?<![\w.])[0-9][0-9,]* ", re.ASCII)
+_COUNT = lazy_pattern(r"(?<![\w.])[0-9][0-9,]* ", re.ASCII)
 _NEEDS = ("needs ", "No findings: ")
 NAMED = 2
 """Views with nothing to show that each get a line; more of them share one line, unless they say more than a need."""
@@ -82,7 +83,7 @@ def nothing_to_show(sections: Sequence[Section]) -> tuple[list[Section], str]:
     return [s for s in empty if id(s) not in gathered], f"nothing to show: {names}; --view NAME shows what each needs"
 
 
-_REASON = re.compile(r" \((?:[^()]|\([^()]*\))*\)")
+_REASON = lazy_pattern(r" \((?:[^()]|\([^()]*\))*\)")
 """The reason in parentheses behind the name of a rule that could not look."""
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tracekit.credentials import MASK, SUSPECT, masked, masked_value
 from tracekit.lazy_dataclass import dataclass
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model import arrow
 from tracekit.model.arrow import Column, DictColumn, Rows, pc
 from tracekit.model.trace import Key, Ledger, Run
@@ -210,10 +211,10 @@ _RULES: tuple[tuple[str, str], ...] = (
     ("address", r"0[xX][0-9a-fA-F]{6,16}\b"),
     ("host", rf"(?:[A-Za-z0-9][A-Za-z0-9-]*\.)+(?:{_TOP})\b"),
 )
-_NO_WORDS = re.compile(r"(?<=[.@%+=:~/-])(?:(?!\w)[.@%+=:~/\x80-\xff-]){256,}(?=[.@%+=:~/-])")
+_NO_WORDS = lazy_pattern(r"(?<=[.@%+=:~/-])(?:(?!\w)[.@%+=:~/\x80-\xff-]){256,}(?=[.@%+=:~/-])")
 """Characters of paths and addresses that say nothing. Long runs are cut out: each would be tried from every place."""
 _BEFORE = r"(?<![\w.@:/\\~-])"
-_KEYED = re.compile(
+_KEYED = lazy_pattern(
     r"(?i)(?:(?P<host>hosts?|host_?names?|machine|machine_?name|computer_?name)"
     r"|(?P<user>users?|user_?names?|login|log_?name|owner|author)"
     r"|(?P<command>commands?|command_?lines?|cmd|cmd_?line|argv|arguments|executable)"
@@ -221,17 +222,17 @@ _KEYED = re.compile(
     r"|(?P<path>path|paths|file|file_?name|cwd|working_?directory|dir|directory|folder|trace_?name|pwd|home)"
     r"|(?P<ip>ip|ip_?address)|(?P<mac>mac|mac_?address))"
 )
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_ASSIGNED = re.compile(
+_WORDS = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_ASSIGNED = lazy_pattern(
     r"(?i)(?<![A-Za-z0-9])(?:(?P<user>user(?:name)?|logname|login)|(?P<host>host(?:name)?|nodename|computername))"
     r"(?:=|: ?)(?P<value>[\w.-]*\w)"
 )
-_HOME = re.compile(r"(?:/home/|/Users/|\\Users\\)([^/\\\s\"']+)")
-_AT = re.compile(r"(?<![\w.+-])([\w.+-]+)@([\w][\w.-]*)")
-_TOKEN = re.compile(
+_HOME = lazy_pattern(r"(?:/home/|/Users/|\\Users\\)([^/\\\s\"']+)")
+_AT = lazy_pattern(r"(?<![\w.+-])([\w.+-]+)@([\w][\w.-]*)")
+_TOKEN = lazy_pattern(
     rf"(?:url|email|path|mac|ip|address|host|user|command|env|name|run)-[0-9a-f]{{{DIGITS}}}(?:\.[a-z0-9.]{{1,12}})?"
 )
-_STEP = re.compile(r"(?i)(?:ProfilerStep#|steps? ?#?|iter(?:ation)?s? ?#?)\d+")
+_STEP = lazy_pattern(r"(?i)(?:ProfilerStep#|steps? ?#?|iter(?:ation)?s? ?#?)\d+")
 _COMMON = frozenset(
     """
     root user users admin home host hostname localhost node nodes name none null unknown default local system work data
@@ -239,7 +240,7 @@ _COMMON = frozenset(
     cuda forward backward optimizer memory stream model torch aten nccl
     """.split()  # noqa: SIM905
 )
-_SUFFIX = re.compile(r"(?:\.[A-Za-z][A-Za-z0-9]{0,8}){1,2}\Z")
+_SUFFIX = lazy_pattern(r"(?:\.[A-Za-z][A-Za-z0-9]{0,8}){1,2}\Z")
 
 
 class Anonymizer:

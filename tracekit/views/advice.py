@@ -8,18 +8,19 @@ from __future__ import annotations
 import re
 
 from tracekit.index.trace_index import TraceIndex, join
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model.cuts import where_cut
 from tracekit.model.trace import all_ledgers
 
 __all__ = ["READ_ALL", "for_part", "is_cut", "of_part", "without_recording"]
 
 READ_ALL = "The file was cut: what is behind the cut may have it."
-_RECORDS = re.compile(
+_RECORDS = lazy_pattern(
     r"\brecord(?:ing)?\b|with_stack|with_modules|record_shapes|profile_memory|ProfilerActivity|--trace=|--sample=|"
     r"--cuda-graph-trace|record_function",
     re.IGNORECASE,
 )
-_HAS_NONE = re.compile(r"\b(?:this|the) trace has (no\b|none\b)")
+_HAS_NONE = lazy_pattern(r"\b(?:this|the) trace has (no\b|none\b)")
 
 
 @join

@@ -13,10 +13,10 @@ units count lanes that are switched off too, so they are no FLOPs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from tracekit.lazy_dataclass import dataclass
+from tracekit.lazy_pattern import lazy_pattern
 
 __all__ = ["CountedBytes", "CountedFlops", "Counters", "counted_bytes", "counted_flops", "counted_time"]
 
@@ -45,9 +45,9 @@ _CACHES = ("TCC_EA", "TCC_EA0")
 _THREADS = (("fp32", "f"), ("fp64", "d"), ("fp16", "h"))
 _UNITS = ("smsp__", "sm__")
 _STATED_FLOPS = (("fp32", "flop_count_sp"), ("fp64", "flop_count_dp"), ("fp16", "flop_count_hp"))
-_TENSOR = re.compile(r"sm__ops_path_tensor_src_(bf16|fp16|tf32|fp64|fp8|fp4|int8)(?:_dst_([a-z0-9]+))?\.sum")
+_TENSOR = lazy_pattern(r"sm__ops_path_tensor_src_(bf16|fp16|tf32|fp64|fp8|fp4|int8)(?:_dst_([a-z0-9]+))?\.sum")
 """Counts with sparsity on or off are parts of these."""
-_MATRIX = re.compile(r"SQ_INSTS_VALU_MFMA_MOPS_(F16|BF16|F32|F64|F8|I8)")
+_MATRIX = lazy_pattern(r"SQ_INSTS_VALU_MFMA_MOPS_(F16|BF16|F32|F64|F8|I8)")
 _MATRIX_RATES = {
     "F16": ("fp16", "fp16"), "BF16": ("bf16", "bf16"), "F32": ("fp32", "fp32_matrix"), "F64": ("fp64", "fp64_matrix"),
     "F8": ("fp8", "fp8"), "I8": ("int8", "int8"),

@@ -13,26 +13,27 @@ from functools import lru_cache
 from tracekit.analysis.efficiency.devices import DevicePeaks
 from tracekit.analysis.efficiency.formulas import ATTENTION
 from tracekit.lazy_dataclass import dataclass
+from tracekit.lazy_pattern import lazy_pattern
 
 __all__ = ["RateThatRan", "datatype_that_ran", "names_a_datatype"]
 
-_TF32 = re.compile(r"tf32|tensorop_s1688|(?<![a-z0-9])s1688|tensor16x8x8|tensorop_f32_s1688", re.IGNORECASE)
-_PLAIN = re.compile(
+_TF32 = lazy_pattern(r"tf32|tensorop_s1688|(?<![a-z0-9])s1688|tensor16x8x8|tensorop_f32_s1688", re.IGNORECASE)
+_PLAIN = lazy_pattern(
     r"(?<![a-z0-9])[sc]gemm|simt|ffma|f32f32_f32f32_f32|scudnn|gemmSN.*<float|gemv|winograd.*(?:fp32|sgemm|_f32)"
     r"|gemmk1_kernel|(?<![a-z])dot_kernel|splitk_sgemm",
     re.IGNORECASE,
 )
-_SHORT = re.compile(r"(?<![a-z0-9])h(?:884|1688|16816)|f16f16_f16f16_f16(?!f?32)|(?<![a-z])hgemm", re.IGNORECASE)
-_LONG = re.compile(
+_SHORT = lazy_pattern(r"(?<![a-z0-9])h(?:884|1688|16816)|f16f16_f16f16_f16(?!f?32)|(?<![a-z])hgemm", re.IGNORECASE)
+_LONG = lazy_pattern(
     r"(?<![a-z0-9])s(?:884|1688|16816|161616)|f16f16_f16f32_f32|f16f16_f32f32_f32|nvjet_(?:\w+_)?hs[hs]|flash|fmha"
     r"|fp16_s|f16_s16816|f16_s1688|f16_s884",
     re.IGNORECASE,
 )
-_SPARSE = re.compile(r"(?<![a-z0-9])sp_|_sp_|(?i:spmma|cusparselt|sparse_gemm|spgemm)")
+_SPARSE = lazy_pattern(r"(?<![a-z0-9])sp_|_sp_|(?i:spmma|cusparselt|sparse_gemm|spgemm)")
 """`sp_` in small letters: `SP_` in a mangled name stands for a part that is repeated."""
-_EMULATED = re.compile(r"bf16x[369]|ozaki|emulat|3xtf32|fast_?f32", re.IGNORECASE)
-_FP64_UNITS = re.compile(r"dmma|(?<![a-z0-9])[dz]884|tensorop_[dz]|f64c?f64_f64f64.*_tensor[0-9]", re.IGNORECASE)
-_PLAIN_FP64 = re.compile(r"simt_d|dgemm_(?:\d|lds|largek)|(?<![a-z0-9])[dz]gemm", re.IGNORECASE)
+_EMULATED = lazy_pattern(r"bf16x[369]|ozaki|emulat|3xtf32|fast_?f32", re.IGNORECASE)
+_FP64_UNITS = lazy_pattern(r"dmma|(?<![a-z0-9])[dz]884|tensorop_[dz]|f64c?f64_f64f64.*_tensor[0-9]", re.IGNORECASE)
+_PLAIN_FP64 = lazy_pattern(r"simt_d|dgemm_(?:\d|lds|largek)|(?<![a-z0-9])[dz]gemm", re.IGNORECASE)
 
 _FIXED = {"c10::BFloat16": "bf16", "signed char": "int8", "unsigned char": "int8", "char": "int8"}
 _PARTS = {"c10::complex<float>": "float", "c10::complex<double>": "double"}

@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from tracekit.lazy_dataclass import dataclass
+from tracekit.lazy_pattern import lazy_pattern
 
 __all__ = [
     "RATES",
@@ -32,9 +33,9 @@ RATES = ("fp64", "fp64_matrix", "fp32", "fp32_matrix", "tf32", "bf16", "fp16", "
 """Rates of the table, by the numbers that are multiplied."""
 
 _DATA = Path(__file__).with_name("devices.tsv")
-_VENDORS = re.compile(r"\b(?:nvidia|tesla|amd|grid)\b")
-_MIG = re.compile(r"\bmig \d+[cg].*$")
-_NUMBERED = re.compile(r"\(\d+\)\s*$")
+_VENDORS = lazy_pattern(r"\b(?:nvidia|tesla|amd|grid)\b")
+_MIG = lazy_pattern(r"\bmig \d+[cg].*$")
+_NUMBERED = lazy_pattern(r"\(\d+\)\s*$")
 _NO_NAMES = frozenset({"", "radeon graphics", "unknown", "device", "gpu", "graphics device", "cuda device"})
 """Names that say nothing: some drivers write them for accelerators."""
 _MEMORY_SLACK = 0.1

@@ -29,6 +29,7 @@ from tracekit.analysis.efficiency.operands import (
     promoted,
 )
 from tracekit.lazy_dataclass import dataclass
+from tracekit.lazy_pattern import lazy_pattern
 
 __all__ = [
     "ATTENTION",
@@ -121,9 +122,9 @@ _MOST = 1 << 60
 _MOST_QUERIES = 1 << 24
 _LONGEST_NAME = 1024
 
-_COMPILED = re.compile(r"triton_(?:poi|red|per|for|split_scan)_")
+_COMPILED = lazy_pattern(r"triton_(?:poi|red|per|for|split_scan)_")
 """Kernels that TorchInductor writes; those of its templates (triton_tem_) have no formula."""
-_FUSED = re.compile(r"triton_[a-z]+_fused_(?P<names>.*?)(?:_\d+)?")
+_FUSED = lazy_pattern(r"triton_[a-z]+_fused_(?P<names>.*?)(?:_\d+)?")
 
 Formula = Callable[[OperatorCall, Family], Work]
 _DATA = Path(__file__).with_name("operators.tsv")
@@ -220,10 +221,10 @@ def work(call: OperatorCall) -> Work:
 
 
 _IN_KERNELS = (
-    ("c10::BFloat16", re.compile(r"bf16|bfloat16|nvjet_(?:sm\d+_)?t[a-z]t(?![a-z])", re.IGNORECASE)),
-    ("c10::Half", re.compile(r"fp16|(?<![a-z])f16|half|hgemm|h884|h1688|h16816|nvjet_(?:sm\d+_)?h", re.IGNORECASE)),
-    ("double", re.compile(r"dgemm|d884|double", re.IGNORECASE)),
-    ("float", re.compile(r"sgemm|f32|(?<![a-z])float|fp32", re.IGNORECASE)),
+    ("c10::BFloat16", lazy_pattern(r"bf16|bfloat16|nvjet_(?:sm\d+_)?t[a-z]t(?![a-z])", re.IGNORECASE)),
+    ("c10::Half", lazy_pattern(r"fp16|(?<![a-z])f16|half|hgemm|h884|h1688|h16816|nvjet_(?:sm\d+_)?h", re.IGNORECASE)),
+    ("double", lazy_pattern(r"dgemm|d884|double", re.IGNORECASE)),
+    ("float", lazy_pattern(r"sgemm|f32|(?<![a-z])float|fp32", re.IGNORECASE)),
 )
 """Datatypes of operands, and how names of kernels tell them; the first match counts, as sums are often in fp32."""
 
@@ -807,8 +808,10 @@ def _index_put(call: OperatorCall, family: Family) -> Work:
     return _by_elements(values.bytes, written + copied, values.elements, x.dtype, "index", is_bound=False)
 
 
-_OPAQUE = re.compile(r"OpaqueType<(?P<size>\d{1,2})u?>")
-_ELEMENT = re.compile(r"(?<![\w:])(?:c10::)?(?P<type>BFloat16|Half|double|float|long|int|bool|unsigned char)(?![\w<])")
+_OPAQUE = lazy_pattern(r"OpaqueType<(?P<size>\d{1,2})u?>")
+_ELEMENT = lazy_pattern(
+    r"(?<![\w:])(?:c10::)?(?P<type>BFloat16|Half|double|float|long|int|bool|unsigned char)(?![\w<])"
+)
 
 
 def _size_in_kernel(name: str) -> int | None:

@@ -16,7 +16,6 @@ host and device differ by so much or more, not by how much. Durations and sums o
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
@@ -29,6 +28,7 @@ from tracekit.analysis.links import one_key
 from tracekit.analysis.segments import rows_by
 from tracekit.inputs.clocks.placement import AUTO, LAUNCHES, OFFSET, OWN, REFERENCE, Clocked, Placed
 from tracekit.lazy_dataclass import dataclass
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model import arrow, schema, sets
 from tracekit.model.arrow import I64, Column, Mask
 from tracekit.model.schema import API_CALLS, DEVICE_WORK
@@ -65,9 +65,9 @@ OLD_NS = 1_000_000_000_000
 OUTLIERS = 0.05
 """Share of the shared ids that may be of calls that launch nothing."""
 LARGEST_STEP_NS = 1_000_000
-_LAUNCHES = re.compile(r"(?i)launch(?!hostfunc)|mem(?:cpy|set|prefetch)|graph|dispatch")
-_WAITS = re.compile(r"(?:cuda(?:Device|Thread)|hipDevice|(?:cu|hip)Ctx)Synchronize(?:_v\d+|_ptsz)?$")
-_COPIES = re.compile(r"(?:cuda|cu|hip)Memcpy(?!.*(?:Async|Batch))")
+_LAUNCHES = lazy_pattern(r"(?i)launch(?!hostfunc)|mem(?:cpy|set|prefetch)|graph|dispatch")
+_WAITS = lazy_pattern(r"(?:cuda(?:Device|Thread)|hipDevice|(?:cu|hip)Ctx)Synchronize(?:_v\d+|_ptsz)?$")
+_COPIES = lazy_pattern(r"(?:cuda|cu|hip)Memcpy(?!.*(?:Async|Batch))")
 _LAUNCHER, WAITER, _COPIER = 1, 2, 4
 UNKNOWN = np.iinfo(np.int64).min  # as `arrow.ints_or_least` has it
 """The process or device that rows do not state."""

@@ -11,12 +11,14 @@ import itertools
 import re
 from typing import TypeAlias
 
+from tracekit.lazy_pattern import lazy_pattern
+
 __all__ = ["BEFORE", "Places", "boxed", "cut", "places", "row", "split", "titles"]
 
 BEFORE = r"^(?:.{0,60}?[\s>:|#*])??"
 """A pattern of what may come before a line of a table."""
-_RULE = re.compile(BEFORE + r"(-{2,}(?: +-{2,})+)\s*$")
-_BOX_RULE = re.compile(r"[+|](?:[ :=-]+[+|]){2,}")
+_RULE = lazy_pattern(BEFORE + r"(-{2,}(?: +-{2,})+)\s*$")
+_BOX_RULE = lazy_pattern(r"[+|](?:[ :=-]+[+|]){2,}")
 
 MOST_CELLS = 200
 """A line with more delimiters is not a row of a report."""

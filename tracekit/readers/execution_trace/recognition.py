@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.readers.base import Confidence, Head
 
 __all__ = ["CHAKRA_BEGINS", "sniff_chakra", "sniff_pytorch"]
 
-_NODES = re.compile(rb'"nodes"\s*:\s*\[')
-_OWN_NODE = re.compile(
+_NODES = lazy_pattern(rb'"nodes"\s*:\s*\[')
+_OWN_NODE = lazy_pattern(
     rb'"\[pytorch\|profiler\|execution_(?:trace|graph)\||"(?:ctrl_deps|parent)"\s*:.*?"(?:rf_id|op_schema|fw_parent)"'
     rb'|"rf_id".*?"(?:ctrl_deps|parent|fw_parent)"\s*:',
     re.DOTALL,
@@ -31,10 +32,10 @@ CHAKRA_BEGINS = (
     *(bytes((length,)) for length in range(128, 256)),
 )
 """The length of the metadata, in one byte or two, and the tag of its first field."""
-_VERSION = re.compile(rb"[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}[-.+a-z0-9]{0,20}")
+_VERSION = lazy_pattern(rb"[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}[-.+a-z0-9]{0,20}")
 _WIRE_TYPES = {1: (0,), 2: (2,), 3: (0,), 4: (0, 2), 5: (0, 2), 6: (0,), 7: (0,), 8: (2,), 9: (2,), 10: (2,)}
 """The wire types of the fields of a node."""
-_ATTRIBUTE = re.compile(rb"\x0a(?P<size>[\x01-\x7f])(?P<name>[A-Za-z0-9_. -]{1,127})")
+_ATTRIBUTE = lazy_pattern(rb"\x0a(?P<size>[\x01-\x7f])(?P<name>[A-Za-z0-9_. -]{1,127})")
 _KNOWN_ATTRIBUTES = (b"schema", b"pid", b"time", b"start_ts", b"finish_ts", b"version")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.readers.nvprof._lines import (
     CSV_NAMES,
     HOST_CALLS,
@@ -21,22 +22,22 @@ from tracekit.readers.nvprof._names import LAUNCH, SUFFIX
 from tracekit.readers.nvprof._state import OpenTable
 from tracekit.readers.printed.numbers import BLANKS
 
-_DECIMAL = re.compile(
+_DECIMAL = lazy_pattern(
     rf"^[+-]?(?:\d+|\d{{1,3}}(?:[.,{BLANKS}]\d{{3}})+)([.,])\d+(?:e[-+]\d+)?(?:%|[a-zA-Zµμ]+(?:/s)?)?$"
 )
-_NUMBER = re.compile(r"^[+-]?\.?\d")
-_FRACTION = re.compile(r"^[+-]?\d[\d.,]*[.,]\d+(?:e[-+]\d+)?(?:%|[nmuµμ]?s)?$")
-_SIX_DECIMALS = re.compile(r"^\d+\.\d{6}(?!\d)")
+_NUMBER = lazy_pattern(r"^[+-]?\.?\d")
+_FRACTION = lazy_pattern(r"^[+-]?\d[\d.,]*[.,]\d+(?:e[-+]\d+)?(?:%|[nmuµμ]?s)?$")
+_SIX_DECIMALS = lazy_pattern(r"^\d+\.\d{6}(?!\d)")
 _NEARLY = 0.5
 """The share of a row's cells from which a line that begins with nvprof's six decimals is a damaged row."""
-_SIX_DIGITS = re.compile(r"^\d+\.\d{6}(?:e[-+]\d+)?$")
-_ONE_BLANK = re.compile(r"^([^%]*\d%) \d")
+_SIX_DIGITS = lazy_pattern(r"^\d+\.\d{6}(?:e[-+]\d+)?$")
+_ONE_BLANK = lazy_pattern(r"^([^%]*\d%) \d")
 """A percentage wider than its column leaves one blank before the time."""
-_BARE = re.compile(r"^<?\d+\.\d+$")
-_TIME_CELL = re.compile(r"^-?\d[\d.]*(?:e[-+]\d+)?(?:ns|us|ms|s)$")
-_CUT_TIME = re.compile(r"^\d[\d.]*(?:…|\.{2,3})(?:ns|us|ms|s)?$")
-_CUT_PERCENT = re.compile(r"^\d[\d.]*(?:…|\.{2,3})%?$")
-_SHAPE = re.compile(r"^\((-?\d+) (-?\d+) (-?\d+)\)$")
+_BARE = lazy_pattern(r"^<?\d+\.\d+$")
+_TIME_CELL = lazy_pattern(r"^-?\d[\d.]*(?:e[-+]\d+)?(?:ns|us|ms|s)$")
+_CUT_TIME = lazy_pattern(r"^\d[\d.]*(?:…|\.{2,3})(?:ns|us|ms|s)?$")
+_CUT_PERCENT = lazy_pattern(r"^\d[\d.]*(?:…|\.{2,3})%?$")
+_SHAPE = lazy_pattern(r"^\((-?\d+) (-?\d+) (-?\d+)\)$")
 
 
 def decimal_of(text: str, delimiter: str, width: int = 0) -> tuple[str, str]:
@@ -67,7 +68,7 @@ def _quoted_decimal(cells: dict[str, str]) -> str:
 
 
 _NUMERIC = ("Start", "Duration", "Time", "Avg", "Min", "Max", "Size", "Total Time", "Avg Size", "Total")
-_MAY_BE_THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2}[.,]\d{3}(?:%|[a-zA-Zµμ]+(?:/s)?)?$")
+_MAY_BE_THOUSANDS = lazy_pattern(r"^[+-]?[1-9]\d{0,2}[.,]\d{3}(?:%|[a-zA-Zµμ]+(?:/s)?)?$")
 
 
 def with_rejoined_name(values: list[str], header: NvprofHeader) -> list[str] | None:
@@ -117,7 +118,7 @@ def read_units(text: str, table: OpenTable, *, torn: bool) -> bool:
     return True
 
 
-_ODD_PERCENT = re.compile(r"^(?:[<>~]?[+-]?\.?\d|[+-]?(?:nan|inf|1\.#))", re.IGNORECASE)
+_ODD_PERCENT = lazy_pattern(r"^(?:[<>~]?[+-]?\.?\d|[+-]?(?:nan|inf|1\.#))", re.IGNORECASE)
 _NO_NUMBERS = frozenset({"nan", "inf", "infinity"})
 
 
@@ -202,11 +203,11 @@ def _begins_csv(values: list[str], text: str, header: NvprofHeader) -> bool:
 
 _GROUPS = ("GPU activities", "API calls", "OpenACC", "OpenMP", "Range")
 _SHARE = r"-?[\d.<]*(?:nan|inf)?%?"
-_BEGUN_SUMMARY = re.compile(
+_BEGUN_SUMMARY = lazy_pattern(
     rf"^(?:[\w ()]++: (?: *+(?=\S){_SHARE} ++| ++)|{_SHARE} ++)\d[\d.]*(?:ns|us|ms|s)(?: |$)"
     r"|^(?:GPU activities|API calls|Open(?:ACC|MP)(?: \(\w+\))?|Range): +\d"
 )
-_BEGUN_COUNTER = re.compile(r"^ +\d+ {2,}[a-z]\w*(?: {2,}\S| *$)")
+_BEGUN_COUNTER = lazy_pattern(r"^ +\d+ {2,}[a-z]\w*(?: {2,}\S| *$)")
 
 
 def _begins_text(text: str, header: NvprofHeader, *, torn: bool) -> bool:

@@ -12,53 +12,58 @@ from enum import StrEnum
 from functools import cached_property, lru_cache
 
 from tracekit.lazy_dataclass import dataclass
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.readers.printed.lines import uncoloured
 
-PREFIX = re.compile(r'^[\s"]*(?:==(\d+)==|={8})(?: (.*))?$', re.DOTALL)
-MID_PREFIX = re.compile(
+PREFIX = lazy_pattern(r'^[\s"]*(?:==(\d+)==|={8})(?: (.*))?$', re.DOTALL)
+MID_PREFIX = lazy_pattern(
     r"==(\d+)== ((?:NVPROF is|PGPROF is|Profiling |Metric result|Event result|API calls|Warning|Error|NVTX result"
     r"|Unified Memory|OpenACC|OpenMP|Some kernel|Generated result).*)$",
     re.DOTALL,
 )
 """A line of nvprof behind output of the program without a line end (a progress bar)."""
 
-STARTED = re.compile(r"^(NVPROF|PGPROF) is profiling process (\d+)[,;\t]\s*command: ?(.*)$", re.DOTALL)
-SECTION = re.compile(r"^(API calls|GPU activities|OpenACC \(\w+\)|OpenMP \(\w+\)|OpenACC|OpenMP):\s*$")
-BARE_SECTION = re.compile(r'^[\s"]*(API calls|GPU activities|OpenACC \(\w+\)|OpenMP \(\w+\)|OpenACC|OpenMP):["\s,;]*$')
+STARTED = lazy_pattern(r"^(NVPROF|PGPROF) is profiling process (\d+)[,;\t]\s*command: ?(.*)$", re.DOTALL)
+SECTION = lazy_pattern(r"^(API calls|GPU activities|OpenACC \(\w+\)|OpenMP \(\w+\)|OpenACC|OpenMP):\s*$")
+BARE_SECTION = lazy_pattern(
+    r'^[\s"]*(API calls|GPU activities|OpenACC \(\w+\)|OpenMP \(\w+\)|OpenACC|OpenMP):["\s,;]*$'
+)
 """The heading of a group on a line of its own: a report that was passed on without `==PID==`, or with broken lines."""
-NVTX_PART = re.compile(r'^\s*(Thread|Domain|Range) "?(.*?)"?(?: \(id = (\d+)\))?$', re.DOTALL)
-UNREAD = re.compile(r"^(System profiling result|CPU profiling result|Dependency Analysis|CPU thread|Analysis progress)")
+NVTX_PART = lazy_pattern(r'^\s*(Thread|Domain|Range) "?(.*?)"?(?: \(id = (\d+)\))?$', re.DOTALL)
+UNREAD = lazy_pattern(
+    r"^(System profiling result|CPU profiling result|Dependency Analysis|CPU thread|Analysis progress)"
+)
 """Headings of tables that are not read: device clocks, samples of the CPU, the critical path."""
 
-PAGE_FAULTS = re.compile(r"^\s*Total ((?:CPU|remote mapping)[\w ]{0,40}): (\d{1,18})\s*$", re.IGNORECASE)
+PAGE_FAULTS = lazy_pattern(r"^\s*Total ((?:CPU|remote mapping)[\w ]{0,40}): (\d{1,18})\s*$", re.IGNORECASE)
 """`Total CPU Page faults: 49`, `Total CPU thrashes: 32`: below the totals of unified memory."""
-MESSAGE = re.compile(
+MESSAGE = lazy_pattern(
     r'^\s*+(?:"[^"]*",")?'
     r"(No (?:kernels|API activities|API calls|events/metrics|ranges?) were profiled\.?|This can happen |"
     r'Replaying kernel "|\s*No (?:NVTX|OpenACC|OpenMP)[ \w/]* profiled)'
 )
-LEGEND = re.compile(r"^\s*(?:Regs|SSMem|DSMem|SrcMemType|DstMemType): ")
-DEVICE_LINE = re.compile(r'^\s*Device "(.*?)"(?:\s+Kernel: (.*))?\s*$', re.DOTALL)
-KERNEL_LINE = re.compile(r"^\s+Kernel: (.*)$", re.DOTALL)
+LEGEND = lazy_pattern(r"^\s*(?:Regs|SSMem|DSMem|SrcMemType|DstMemType): ")
+DEVICE_LINE = lazy_pattern(r'^\s*Device "(.*?)"(?:\s+Kernel: (.*))?\s*$', re.DOTALL)
+KERNEL_LINE = lazy_pattern(r"^\s+Kernel: (.*)$", re.DOTALL)
 
 NARROW = 8
 """Tables with fewer columns look like CSV of the program: their rows must also have quotes."""
-UNIT = re.compile(r"^(?:%|[nmuµμ]?s|[KMGTP]?B(?:/s)?)$")
+UNIT = lazy_pattern(r"^(?:%|[nmuµμ]?s|[KMGTP]?B(?:/s)?)$")
 DELIMITERS = (",", ";", "\t")
-ORDINAL = re.compile(r"^(.*) \((\d{1,9})\)$", re.DOTALL)
+ORDINAL = lazy_pattern(r"^(.*) \((\d{1,9})\)$", re.DOTALL)
 """`GeForce GTX 950 (0)`: name and number of a device."""
 
-HEADLESS = re.compile(
+HEADLESS = lazy_pattern(
     r"^\s*(?:GPU activities|API calls|Open(?:ACC|MP) \(\w+\)): +\d+\.\d+% +\d\S*s +\d+(?: +\d\S*s){3} +\S", re.ASCII
 )
 """The first row of a group, which is clear without a header: reports are often passed on without it."""
 NO_HEADER = "a summary has lost its header: its columns were taken in their usual order"
 
-_MAYBE_HEADER = re.compile(
+_MAYBE_HEADER = lazy_pattern(
     r'(?:^|["\s,;])(?:Start|Duration|Grid X|Time ?\(%\)|Kernel|Invocations|Total Size)(?:["\s,;]|$)'
 )
 """Every header has one of these words between its delimiters."""
-_TITLES = re.compile(r"\S+(?: \S+)*")
+_TITLES = lazy_pattern(r"\S+(?: \S+)*")
 
 
 CSV_NAMES = {"Regs*": "Registers Per Thread", "SSMem*": "Static SMem", "DSMem*": "Dynamic SMem"}
@@ -240,7 +245,7 @@ def is_blank(line: str) -> bool:
 # Such cells are recognised by their form. A name does not begin with a digit. So the numbers behind the name of a
 # device are the context and the stream.
 
-_GAP = re.compile(r" {2,}")
+_GAP = lazy_pattern(r" {2,}")
 
 _DEVICE = r"(-|(?!\d)\S.{0,39}?)"
 _NUMBER = r"(\d+|-)"
@@ -258,7 +263,7 @@ _FORMS = {
     **dict.fromkeys(("Size", "Throughput", "SrcMemType", "DstMemType", "Virtual Address"), r"(\S+)"),
 }
 """Column of a trace or a summary -> form of its cells."""
-_WORDS = re.compile(
+_WORDS = lazy_pattern(
     r"Time ?\(%\)|Calls \((?:host|device)\)|(?:Grid|Block) Size|Unified Memory|Virtual Address"
     r"|(?:Src|Dst) (?:Dev|Ctx)\b|\S+"
 )

@@ -11,15 +11,16 @@ from functools import lru_cache
 
 import numpy as np
 
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Column, Mask, pc
 from tracekit.model.schema import Kind
 
-SUFFIX = re.compile(r"^(.*\S) +\[(\d{1,18})\]$", re.DOTALL | re.ASCII)
-LAUNCH = re.compile(r"^(\w+) \((.*\S) +\[(\d{1,18})\]\)$", re.DOTALL | re.ASCII)
-_COPY = re.compile(r"^\[(?:CUDA|Unified Memory) [Mm]emcpy (\w+)[^\]]*\]$")
-_RUNTIME = re.compile(r"^cuda[A-Z_]|^cudart")
-_DRIVER = re.compile(r"^cu[A-Z]")
+SUFFIX = lazy_pattern(r"^(.*\S) +\[(\d{1,18})\]$", re.DOTALL | re.ASCII)
+LAUNCH = lazy_pattern(r"^(\w+) \((.*\S) +\[(\d{1,18})\]\)$", re.DOTALL | re.ASCII)
+_COPY = lazy_pattern(r"^\[(?:CUDA|Unified Memory) [Mm]emcpy (\w+)[^\]]*\]$")
+_RUNTIME = lazy_pattern(r"^cuda[A-Z_]|^cudart")
+_DRIVER = lazy_pattern(r"^cu[A-Z]")
 UNIFIED = "[Unified Memory"
 
 

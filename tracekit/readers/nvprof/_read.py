@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from tracekit.errors import Option, ParseError, sentence
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model import arrow
 from tracekit.model.trace import Ledger
 from tracekit.readers.base import Confidence, ReadOptions, ReadResult
@@ -37,7 +38,7 @@ from tracekit.readers.source import SQLITE_MAGIC, LineBlock, Source
 
 _VALUE = rf"[ \t]{LOCAL_NUMBER}(?:%|[mun]?s|[KMG]?B)[ \t]"
 _CELLS = NumberCells(
-    re.compile(rf"(?:^{_VALUE[5:]}|{_VALUE}).{{0,300}}{_VALUE}"), fraction=re.compile(rf"{LOCAL_NUMBER}(?:%|[mu]s)")
+    lazy_pattern(rf"(?:^{_VALUE[5:]}|{_VALUE}).{{0,300}}{_VALUE}"), fraction=lazy_pattern(rf"{LOCAL_NUMBER}(?:%|[mu]s)")
 )
 """Rows of text tables; those of CSV show their decimal separator themselves."""
 _ROW_STARTS = frozenset(b"0123456789")
@@ -228,7 +229,7 @@ def _untagged(lines: list[str]) -> list[str]:
     return [tag.text if (tag := untagged_line(line)) else line for line in lines]
 
 
-_OWN_LINE = re.compile(
+_OWN_LINE = lazy_pattern(
     r'^[\s"]*(?:==\d+==|={8}) (?:NVPROF|PGPROF|Profiling|Warning|Error|Generated|Metric|Event|API calls|OpenACC|OpenMP'
     r"|NVTX|Some kernel|CPU |System profiling|Dependency|Analysis|Internal profiling|Unified Memory)"
 )
@@ -247,4 +248,4 @@ def _may_be_other_text(header: NvprofHeader, following: list[str]) -> bool:
     return header.table is Table.TRACE or not any(_TIME.match(cell.strip()) for cell in cells)
 
 
-_TIME = re.compile(r"^\d+(?:[.,]\d+)?(?:ns|us|ms|s)$", re.ASCII)
+_TIME = lazy_pattern(r"^\d+(?:[.,]\d+)?(?:ns|us|ms|s)$", re.ASCII)

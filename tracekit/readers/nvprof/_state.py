@@ -10,6 +10,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from tracekit.lazy_dataclass import dataclass
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model.arrow import I64
 from tracekit.model.trace import Ledger, Run, SourceFacts
 from tracekit.readers.base import ReadOptions
@@ -41,11 +42,11 @@ FIRST_MADE_UP_DEVICE = 100
 """First number for devices without a number in the file (text tables cut `Tesla V100-SXM2-16GB (0)`)."""
 
 T = TypeVar("T")
-_CUT_ORDINAL = re.compile(r"^(.+?) ?\((?:(0)|\d?)$", re.ASCII | re.DOTALL)
+_CUT_ORDINAL = lazy_pattern(r"^(.+?) ?\((?:(0)|\d?)$", re.ASCII | re.DOTALL)
 """`Quadro M4000 (0`, cut at 15 characters: no other number begins with 0. `(1` may have been `(12)`."""
-_COARSE = re.compile(r"[\d.]+e\+\d+s", re.ASCII)
+_COARSE = lazy_pattern(r"[\d.]+e\+\d+s", re.ASCII)
 """A time. The columns Min, Max and Avg hold values of metrics too."""
-_INTEGER = re.compile(r"^-?\d+$", re.ASCII)
+_INTEGER = lazy_pattern(r"^-?\d+$", re.ASCII)
 """An id that is its own number. A hexadecimal id is text: nvprof prints none."""
 
 

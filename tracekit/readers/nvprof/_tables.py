@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model import arrow
 from tracekit.model.arrow import Column, pc
 from tracekit.model.schema import Kind
@@ -33,20 +34,20 @@ from tracekit.readers.printed.numbers import BLANKS, Style
 
 # Numbers that may carry their own unit.
 
-_BARE_SIZE = re.compile(r"^\d+[.,]\d+$", re.ASCII)
+_BARE_SIZE = lazy_pattern(r"^\d+[.,]\d+$", re.ASCII)
 _UNITS = r"(?:e[-+]?\d+)?[%a-zA-Zµμ]*(?:/s)?"
-_COMMA_GROUPS = re.compile(
+_COMMA_GROUPS = lazy_pattern(
     rf"^([<>]?[+-]?(?:\d{{1,3}}(?:[{BLANKS}]\d{{3}})+|\d{{1,3}}(?:,\d{{3}})+(?=\.)|\d{{1,3}}(?:,\d{{3}}){{2,}}|\d+))"
     rf"((?:\.\d*)?{_UNITS})$",
     re.ASCII,
 )
-_POINT_GROUPS = re.compile(
+_POINT_GROUPS = lazy_pattern(
     rf"^([<>]?[+-]?(?:\d{{1,3}}(?:[{BLANKS}]\d{{3}})+|\d{{1,3}}(?:\.\d{{3}})+(?=,)|\d{{1,3}}(?:\.\d{{3}}){{2,}}|\d+))"
     rf"((?:,\d*)?{_UNITS})$",
     re.ASCII,
 )
-_WHOLE_GROUPS = tuple(re.compile(rf"^\d{{1,3}}(?:{one}\d{{3}})+$", re.ASCII) for one in (",", r"\."))
-_SEPARATORS = re.compile(rf"[{BLANKS},.]")
+_WHOLE_GROUPS = tuple(lazy_pattern(rf"^\d{{1,3}}(?:{one}\d{{3}})+$", re.ASCII) for one in (",", r"\."))
+_SEPARATORS = lazy_pattern(rf"[{BLANKS},.]")
 
 
 def plain_number(cell: str, decimal: str) -> str:

@@ -17,6 +17,7 @@ from functools import partial
 import orjson
 
 from tracekit.lazy_dataclass import dataclass
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model.schema import Kind
 from tracekit.model.units import BYTE_FACTOR, TIME_EXPONENT, split_quantity
 from tracekit.readers.engine.cells import RowError
@@ -26,14 +27,14 @@ from tracekit.readers.nvprof._state import NvprofState, OpenTable
 from tracekit.readers.nvprof._tables import integer, plain_number, size_bytes, time_ns
 
 GPU, API = "GPU activities", "API calls"
-_LEVEL = re.compile(r"^(Idle|Low|Mid|High|Max) \((\d+)\)$")
+_LEVEL = lazy_pattern(r"^(Idle|Low|Mid|High|Max) \((\d+)\)$")
 _CALL_COLUMNS = frozenset(("Device", "Context", "Stream", "Kernel", "Name", "Correlation_ID"))
 _EXACT = 1 << 53
 """A double rounds larger integers: value_min, value_max and value_avg are rounded, and args has them as printed."""
 _EMPTY = frozenset(("", "-"))
 _CALLS_KEYS = {HOST_CALLS: "calls_host", DEVICE_CALLS: "calls_device"}
-_BYTES = re.compile(r"^(\d{1,18})B$", re.ASCII)
-_NO_UNIT = re.compile(r"^\d+(?:[.,]\d+)?$", re.ASCII)
+_BYTES = lazy_pattern(r"^(\d{1,18})B$", re.ASCII)
+_NO_UNIT = lazy_pattern(r"^\d+(?:[.,]\d+)?$", re.ASCII)
 NO_TOTAL_TIME = (
     "nvprof --csv prints no unit for the Total Time of unified memory: these times are empty (a trace has them, and so "
     "has the summary without --csv)"

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable
 
 from tracekit.lazy_dataclass import dataclass
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.options import OptionSpec
 
 __all__ = [
@@ -37,8 +38,8 @@ BLANKS = "'\u2019\u00a0\u2009\u202f"
 _EXPONENT = r"(?:[eE][+-]?\d{1,3})?"
 LOCAL_NUMBER = rf"[+-]?\d+(?:[.,{BLANKS}]\d+)*{_EXPONENT}"
 """A pattern of a number in any style, for the patterns of rows."""
-ANY_NUMBER = re.compile(LOCAL_NUMBER, re.ASCII)
-_PLAIN = re.compile(rf"[+-]?\d+(?:\.\d+)?{_EXPONENT}", re.ASCII)
+ANY_NUMBER = lazy_pattern(LOCAL_NUMBER, re.ASCII)
+_PLAIN = lazy_pattern(rf"[+-]?\d+(?:\.\d+)?{_EXPONENT}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,8 @@ class Style:
 
 def _style(name: str, decimal: str, groups: str, separators: str) -> Style:
     fraction = rf"(?:{re.escape(decimal)}\d+)?"
-    form = re.compile(rf"[+-]?(?:\d+|{groups}){fraction}{_EXPONENT}", re.ASCII)
-    return Style(name, decimal, form, re.compile(f"[{re.escape(separators)}]"))
+    form = lazy_pattern(rf"[+-]?(?:\d+|{groups}){fraction}{_EXPONENT}", re.ASCII)
+    return Style(name, decimal, form, lazy_pattern(f"[{re.escape(separators)}]"))
 
 
 def _of_three(separators: str) -> str:

@@ -11,16 +11,18 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from tracekit.lazy_pattern import lazy_pattern
+
 __all__ = ["LINE_TAG", "MPIRUN_TAG", "Logged", "logged", "unquoted_line", "untagged_line", "with_any_digits"]
 
 _MOST = 400
 """A prefix is searched in this many characters."""
-_QUOTE = re.compile(r"(?:> ?)+")
+_QUOTE = lazy_pattern(r"(?:> ?)+")
 _JOB_AND_RANK = r"\[(?:[^\],<>\s]{0,60},)?(\d{1,9})\]"
 _STREAM = r"<std(?:out|err|diag)>"
 MPIRUN_TAG = rf"{_JOB_AND_RANK}{_STREAM}:"
 """The tag of `mpirun --tag-output`: the number of the job (from Open MPI 5 on a name) and the rank, its group."""
-LINE_TAG = re.compile(
+LINE_TAG = lazy_pattern(
     rf"^(?:{_JOB_AND_RANK}(?:{_STREAM})?: ?|\[(\d{{1,9}})\] |\s*(\d{{1,9}}): "
     r"|\s*(?:#+|//+|\*{1,2}|(?:> ?)*>)|[\w.-]{1,80} +\|"
     r"|(?:[^\t]{1,100}\t){0,2}\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?= ))",
@@ -62,14 +64,14 @@ def with_any_digits(prefix: str) -> str:
     return "".join(r"\d++" if place % 2 else re.escape(part) for place, part in parts)
 
 
-_TAG = re.compile(rf"{MPIRUN_TAG} ?|\[(?:\d{{1,9}},)?(\d{{1,9}})\]: ?", re.ASCII)
+_TAG = lazy_pattern(rf"{MPIRUN_TAG} ?|\[(?:\d{{1,9}},)?(\d{{1,9}})\]: ?", re.ASCII)
 """A copy may have lost the part that looks like an HTML tag."""
-_GLOG = re.compile(
+_GLOG = lazy_pattern(
     r"(?:^|[\s>:|\]]|[IWEF])(?:\d{4}|\d{8}) \d\d:\d\d:\d\d\.\d{1,9} +(\d{1,10}) ([^\s:\]]{1,200}):\d{1,7}\] ?", re.ASCII
 )
 """Anything may come before it: time stamps of other tools, a tag, output without a line end. A copy may have lost the
 letter."""
-_GLOG_END = re.compile(r":\d{1,7}\]", re.ASCII)
+_GLOG_END = lazy_pattern(r":\d{1,7}\]", re.ASCII)
 
 
 class Logged(NamedTuple):

@@ -12,6 +12,7 @@ from tracekit.analysis.kernel_class import LONGEST_NAME
 from tracekit.analysis.segments import compact_codes
 from tracekit.index.kernel_classes import communicates
 from tracekit.index.work_units import work_units
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model import arrow
 from tracekit.model.arrow import F64, I64, Mask
 from tracekit.model.patterns import rows_found
@@ -29,9 +30,9 @@ MOST_NAMES = 8
 
 # volta_sgemm, ampere_sgemm, ...convolve_sgemm, scudnn: fp32 on the plain cores; xmma and CUTLASS name their types.
 _FP32_NAME = "fp32 arithmetic"
-_FP32 = re.compile(r"(?<![a-z0-9])sgemm|scudnn|simt_sgemm|f32f32_f32f32|gemm_fp32|gemmSN.*<float")
-_TENSOR = re.compile(r"tf32|tensorop|[sh]884|s1688|s16816|s161616|hmma|bf16|fp16|wgmma", re.IGNORECASE)
-_NO_TENSOR_CORES = re.compile(
+_FP32 = lazy_pattern(r"(?<![a-z0-9])sgemm|scudnn|simt_sgemm|f32f32_f32f32|gemm_fp32|gemmSN.*<float")
+_TENSOR = lazy_pattern(r"tf32|tensorop|[sh]884|s1688|s16816|s161616|hmma|bf16|fp16|wgmma", re.IGNORECASE)
+_NO_TENSOR_CORES = lazy_pattern(
     r"K[0-9]{2}|M[0-9]{2}\b|P4\b|P40|P100|GTX|TITAN X|Quadro [KMP]|GeForce (?:[6-9][0-9]{2}|MX)", re.IGNORECASE
 )
 

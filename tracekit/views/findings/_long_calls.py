@@ -11,6 +11,7 @@ from tracekit.analysis.segments import distinct
 from tracekit.analysis.statistics import between
 from tracekit.index.launches import named as named_like
 from tracekit.index.steps import covered
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model import sets
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
@@ -27,14 +28,14 @@ LONG_CALLS_NAME = "long host calls"
 COMPILATION_NAME = "compilation"
 
 # Calls that prepare: each takes long whenever it is made, so many short ones count as well.
-_PREPARES = re.compile(
+_PREPARES = lazy_pattern(
     r".*(?:HostAlloc|MallocHost|MemAllocHost|HostMalloc|FreeHost|HostFree|HostRegister|HostUnregister"
     r"|(?:Module|Library)(?:Load|Unload|Get)|ModuleLoad|LoadFatBinary|FuncGetAttribute|FuncSetAttribute|FuncSetCacheConfig"
     r"|GetFuncBySymbol|GraphInstantiate|GraphExecDestroy|GetDeviceProperties|DeviceReset|CtxCreate|PrimaryCtx"
     r"|LinkCreate|LinkComplete|LinkAdd|CompileProgram|IpcOpen|IpcGet|MemGetInfo|DeviceEnablePeer|DeviceCanAccessPeer)"
 )
 # Calls whose length is that of what they wait for, or of a queue that is full.
-_WAITS = re.compile(r".*(?:Synchronize|memcpy|memset|wait|poll|query|sleep)|(?:nccl|rccl|mpi_|pmpi_)", re.IGNORECASE)
+_WAITS = lazy_pattern(r".*(?:Synchronize|memcpy|memset|wait|poll|query|sleep)|(?:nccl|rccl|mpi_|pmpi_)", re.IGNORECASE)
 _LONG_CALL_NS = 100_000
 """The shortest API call that is long by itself, if its name says nothing."""
 _LONG_LAUNCH_NS = 1_000_000
@@ -43,25 +44,25 @@ _LONG_LAUNCH = 20
 _IDLE = 0.5
 """The least part of a long launch in which the device is idle: behind a busy device it waits for a free place."""
 
-_COMPILERS = re.compile(
+_COMPILERS = lazy_pattern(
     r"dynamo_timed|(?<![a-z])(?:re)?compil(?:e|er|ing|ation)(?![a-z])|torchdynamo(?!.*cache lookup)|xlacompile"
     r"|pjrt\w*compile|jit\w*compile|(?:backend|graph|cluster|program|module|inner|fx|lower)_?compile(?!d)|build_?engine"
     r"|autotun|benchmark_all_configs|do_bench|find_?(?:best_?)?algo|^(?:scheduler|graphlowering)\.(?:codegen|run)",
     re.IGNORECASE,
 )
-_OPERATOR = re.compile(r"^\w+::\w")
+_OPERATOR = lazy_pattern(r"^\w+::\w")
 """The names of operators of a framework's library: what one computes is in its name, such as a generated kernel."""
-_PYTHON = re.compile(
+_PYTHON = lazy_pattern(
     r"_dynamo/convert_frame\.py|_inductor/(?:compile_fx|codecache|async_compile|graph)\.py|triton/compiler/|jax/\S*compiler\.py"
     r"|triton/runtime/(?:autotuner|jit)\.py\(\d+\): (?:_bench|compile|create_binder|_do_compile)|numba/\S*compiler\.py",
 )
 """Python functions that compile: their file and function, as the profiler names them."""
-_FILE = re.compile(r"\.py\(\d+\)")
-_TRIES = re.compile(r"autotun|benchmark_all_configs|do_bench|find_?(?:best_?)?algo", re.IGNORECASE)
+_FILE = lazy_pattern(r"\.py\(\d+\)")
+_TRIES = lazy_pattern(r"autotun|benchmark_all_configs|do_bench|find_?(?:best_?)?algo", re.IGNORECASE)
 """Names of compilers that launch kernels while they work: they time several of them."""
-_COMPILED = re.compile(r"torch-compiled region|torchdynamo cache lookup|compiledf(?:unction|xgraph)", re.IGNORECASE)
+_COMPILED = lazy_pattern(r"torch-compiled region|torchdynamo cache lookup|compiledf(?:unction|xgraph)", re.IGNORECASE)
 """Ranges around compiled code: a long one has compiled it."""
-_NUMBERS = re.compile(r"[\d/:#. ]+$")
+_NUMBERS = lazy_pattern(r"[\d/:#. ]+$")
 _LONGEST_NAME = 300
 _LONG_REGION_NS = 1_000_000
 _LONG_REGION = 10

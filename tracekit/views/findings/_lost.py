@@ -11,6 +11,7 @@ from tracekit.analysis.captures import CAPTURE_BEGIN, CAPTURE_END, between
 from tracekit.analysis.links import link_columns
 from tracekit.index import gaps as _gaps
 from tracekit.index.launches import named as named_like
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.report import Finding
 from tracekit.model.schema import API_CALLS, Kind
@@ -23,10 +24,10 @@ from tracekit.views.tables import api
 RULE = "lost rows"
 _NO_DEVICE_ROWS = "device-rows-missing"
 """The note of a reader that found launches, and no row of a device."""
-_LAUNCHES = re.compile(
+_LAUNCHES = lazy_pattern(
     r"^(?:cuda|cu|hip|hipModule|hipExt|mu|musa)(?:Module)?Launch(?:Cooperative)?(?:Kernel\w*)?(?:_\w+)?$"
 )
-_PERHAPS = re.compile(r"\b(?:might|may)\b", re.IGNORECASE)
+_PERHAPS = lazy_pattern(r"\b(?:might|may)\b", re.IGNORECASE)
 """Nsight Systems warns like this whenever a program stops the recording itself: rows may be missing, or not."""
 _MANY = 20
 """Launches of which each has its kernel, so that a warning that rows may be missing is not of kernels."""

@@ -10,6 +10,7 @@ from tracekit.analysis.intervals import Ranges, difference, intersection, length
 from tracekit.index.grouping import group_by
 from tracekit.index.pauses import Pauses
 from tracekit.index.steps import covered
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model import sets
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
@@ -34,7 +35,7 @@ from tracekit.views.findings._facts import (
 from tracekit.views.findings._long_calls import compiling
 from tracekit.views.findings.rule import Rule, threshold
 
-_COLLECTS = re.compile(r"(?:^|[^a-z])gc(?![a-z])|garbage", re.IGNORECASE)
+_COLLECTS = lazy_pattern(r"(?:^|[^a-z])gc(?![a-z])|garbage", re.IGNORECASE)
 _ADVICE = (
     "Python's garbage collector pauses like this (gc.freeze() after the start, gc.disable(), and gc.collect() where it "
     "does no harm); so do logging, checkpoints, evaluation, and other processes on the same cores. To see which, "
@@ -48,9 +49,9 @@ _UNSEEN = "without operators, a pause looks like work of the host between two ca
 """Why pauses that are the rule are not looked for: such stretches are idle time, whose cause is not in the trace."""
 _USUAL = "pauses outside the steps are the rule here, so they may be waits for requests"
 PROFILER_OVERHEAD = "profiler overhead"
-_OF_THE_DRIVER = re.compile(r"compil|loading|command buffer full", re.IGNORECASE)
+_OF_THE_DRIVER = lazy_pattern(r"compil|loading|command buffer full", re.IGNORECASE)
 """Names of rows of overhead that the program pays for without a profiler too."""
-_OF_THE_PROFILER = re.compile(r"^(?!.*(?:compil|loading|command buffer full))", re.IGNORECASE)
+_OF_THE_PROFILER = lazy_pattern(r"^(?!.*(?:compil|loading|command buffer full))", re.IGNORECASE)
 _MAY_COMPUTE = ", so the host may compute in these pauses; "
 _SHOWN = 5
 """The most steps that a claim names."""

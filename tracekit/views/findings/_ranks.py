@@ -12,6 +12,7 @@ from tracekit.index import collectives, matched_collectives
 from tracekit.index.grouping import group_by
 from tracekit.index.lanes import device_in
 from tracekit.index.matched_collectives import MatchedCollectives
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model import sets
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.patterns import rows_found
@@ -36,7 +37,7 @@ MOST_FILL = 1 / 3
 CHANGE = 20_000
 """ns: the most time that a device takes to change from one process to another."""
 _HOST = (Kind.OPERATOR, Kind.USER_RANGE, Kind.USER_RANGE_NATIVE, Kind.COMMUNICATION)
-_PASSES = re.compile(r"(?:^|[^a-z])i?(?:send|recv)_?(?![a-z])|nccl(?:Group)?(?:Send|Recv)", re.IGNORECASE)
+_PASSES = lazy_pattern(r"(?:^|[^a-z])i?(?:send|recv)_?(?![a-z])|nccl(?:Group)?(?:Send|Recv)", re.IGNORECASE)
 
 
 def straggler(facts: Facts) -> RuleResult:

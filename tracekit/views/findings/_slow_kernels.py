@@ -16,6 +16,7 @@ from tracekit.analysis.kernel_class import LONGEST_NAME
 from tracekit.index import work_units as _work_units
 from tracekit.index.work_units import UnitGroup, WorkUnits, work_units
 from tracekit.lazy_dataclass import dataclass
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model import arrow
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.patterns import rows_found
@@ -36,7 +37,7 @@ _LEAST_FLOOR_NS = 2_000
 """Work that the device could do in less than this is limited by launching: a kernel takes 2 us, whatever it does."""
 _NEAR_BEST, _NEAR_PEAK = 0.8, 0.7
 """A kernel that reaches this much of the best measured, or of the peak where nobody measured, is as good as any."""
-_CONVERSION = re.compile(r"nchwToNhwc|nhwcToNchw|transpose|permute|tensorTransform|SubTensorOp|im2col|convert", re.I)
+_CONVERSION = lazy_pattern(r"nchwToNhwc|nhwcToNchw|transpose|permute|tensorTransform|SubTensorOp|im2col|convert", re.I)
 _WHOLE_VECTOR = 8
 """Elements of 16 bits that a tensor core's loads take at once: 16 bytes."""
 _EVEN_SIZES = "sizes that are multiples of 64 or 128, "

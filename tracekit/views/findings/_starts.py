@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +11,7 @@ from tracekit.analysis.segments import rows_by
 from tracekit.analysis.series import judge
 from tracekit.index.launches import named as named_like
 from tracekit.index.pauses import waits
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model import sets
 from tracekit.model.arrow import I64
 from tracekit.model.report import Finding
@@ -22,17 +22,19 @@ from tracekit.views.findings.rule import Rule, threshold
 from tracekit.views.steps import steps
 from tracekit.views.tables import api, user_defined
 
-ALLOCATES = re.compile(r"^(?:cuda|cu|hip)(?:Mem)?(?:Malloc|Alloc|Free)(?!Async)(?:Pitch|Managed|Array|3D)*(?:_v\d+)?$")
+ALLOCATES = lazy_pattern(
+    r"^(?:cuda|cu|hip)(?:Mem)?(?:Malloc|Alloc|Free)(?!Async)(?:Pitch|Managed|Array|3D)*(?:_v\d+)?$"
+)
 """Calls that allocate or free device memory."""
 LEAST_ALLOCATIONS = 10
 """Fewer calls after the first work are those of a program that still starts."""
 _SETS_UP = USER_RANGES - {Kind.STEP, Kind.DATALOADER}
 """Kinds of ranges that may hold what a process does once, before its first work."""
 _MOST_NAMES = 3
-_COPY = re.compile(r"\w*[Mm]emcpy")
+_COPY = lazy_pattern(r"\w*[Mm]emcpy")
 _LONG_CALL_NS = 1_000_000
 """How long a copy waits in its call, at least, if the call does something else first."""
-_SYNCHRONIZE = re.compile(r"\w*Synchronize")
+_SYNCHRONIZE = lazy_pattern(r"\w*Synchronize")
 
 
 def warm_up(facts: Facts) -> RuleResult:

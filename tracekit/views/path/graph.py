@@ -30,8 +30,9 @@ from tracekit.index import steps as _steps
 from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model import args, arrow, sets
-from tracekit.model.arrow import I32, I64, Chunked, Mask, Rows
+from tracekit.model.arrow import I32, I64, Chunked, Mask, Rows, pc
 from tracekit.model.patterns import rows_found
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, USER_RANGES, Kind
 
@@ -42,11 +43,11 @@ __all__ = ["ARGS_OF", "COLUMNS", "OwnGraph", "count", "graphs", "path_of"]
 
 UNNAMED, IN_STEP = "(no name)", "(in a step, in no other range)"
 
-_WHOLE = re.compile(r"(?:Device|Ctx|Context|Thread)Synchronize")
-_ONE = re.compile(r"(?:Stream|Event)Synchronize")
-_COPIES = re.compile(r"[Mm]emcpy")
-_STREAM_WAIT = re.compile(r"Stream [Ww]ait")
-_ORDER = re.compile(r"StreamWait(?:Event|Value)")
+_WHOLE = lazy_pattern(r"(?:Device|Ctx|Context|Thread)Synchronize")
+_ONE = lazy_pattern(r"(?:Stream|Event)Synchronize")
+_COPIES = lazy_pattern(r"[Mm]emcpy")
+_STREAM_WAIT = lazy_pattern(r"Stream [Ww]ait")
+_ORDER = lazy_pattern(r"StreamWait(?:Event|Value)")
 _RECORD = "wait_on_cuda_event_record_corr_id"
 _ON_STREAM = "wait_on_stream"
 """Keys in the args of Kineto's rows of cat cuda_sync; -1 is "none" there."""
