@@ -39,6 +39,13 @@ def loaded_by(*words: str) -> set[str]:
     return loaded_after(statement)
 
 
+def imported_by(*words: str) -> set[str]:
+    """Return the modules that a command imports, as a process of its own without a configuration."""
+    command = [sys.executable, "-X", "importtime", "-m", "tracekit", "--no-config", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    return {line.rpartition("|")[2].strip() for line in done.stderr.split("\n") if line.startswith("import time:")}
+
+
 def parts(loaded: set[str], *packages: str) -> set[str]:
     """Return the loaded modules that are one of these packages or inside one."""
     return {name for name in loaded if any(f"{name}.".startswith(f"tracekit.{part}.") for part in packages)}
@@ -122,6 +129,59 @@ def test_one_input_without_args_loads_no_parser_of_json_and_no_hashes() -> None:
     assert "tracekit.readers.nvprof._read" in loaded
     assert not loaded & {"msgspec", "hashlib", "tracekit.model.args_parser"}
     assert not parts(loaded, "views", "render", "compat", "pipeline", "model.report")
+
+
+SMALL = {
+    "nvprof CSV": CSV,
+    "nvprof SQLite": SAMPLES / "nvprof-sqlite" / "version-8.nvvp",
+    "Nsight Systems SQLite": SAMPLES / "nsys-sqlite" / "two-processes.sqlite",
+    "PyTorch": SAMPLES / "kineto" / "gpu.pt.trace.json",
+    "Chrome JSON": SAMPLES / "chrome-trace" / "viztracer.json",
+    "log of the recorder": SAMPLES / "recorder-log" / "rank0.jsonl",
+    "CUDA profiler log": SAMPLES / "cuda-profile" / "kvp.log",
+}
+"""A small file of each of the usual producers."""
+SLOW = {"pyarrow.compute", "numpy.ma", "pandas.core", "jinja2", "rich", "pydantic", "duckdb"}
+"""Libraries, or parts of them, that take 7 ms of CPU time and more, and that a command on a usual file needs not."""
+RARE = {"html.entities", "tomllib", "hashlib"}
+"""Modules of 1 to 3 ms: for pages, configurations and checksums."""
+
+
+@pytest.mark.parametrize("command", ["inspect", "summary", ""])
+@pytest.mark.parametrize("producer", SMALL)
+def test_a_command_on_a_usual_file_loads_no_slow_library(producer: str, command: str) -> None:
+    loaded = imported_by(*filter(None, (command, str(SMALL[producer]))))
+    assert "tracekit.inputs.stream" in loaded
+    assert not loaded & (SLOW | RARE)
+    if producer == "Chrome JSON":  # the libraries that demangle names and read SQLite import these themselves
+        assert not loaded & {"random", "tempfile", "importlib.resources"}
+
+
+@pytest.mark.parametrize("producer", SMALL)
+def test_convert_loads_no_slow_library(producer: str, tmp_path: Path) -> None:
+    loaded = imported_by("convert", str(SMALL[producer]), "-o", str(tmp_path / "run.json"))
+    assert (tmp_path / "run.json").exists()
+    assert not loaded & SLOW
+
+
+def test_a_summary_of_a_file_without_args_decodes_no_json_of_operands() -> None:
+    loaded = loaded_by("summary", str(CSV))
+    assert "tracekit.index.work_units" in loaded
+    assert not loaded & {"msgspec", "tracekit.index.operands"}
+
+
+def test_a_summary_compiles_few_of_the_patterns_that_it_imports() -> None:
+    statement = (
+        "import contextlib, io, re\nfrom tracekit import lazy_pattern\nmade = []\n"
+        "class Seen(lazy_pattern.LazyPattern):\n"
+        "    def __init__(self, *given):\n        super().__init__(*given)\n        made.append(self)\n"
+        "lazy_pattern.LazyPattern = Seen\nfrom tracekit.cli import app\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
+        f"    app(['summary', {str(CSV)!r}])\n"
+        "used = sum('search' in vars(each) for each in made)\n"
+        "assert len(made) > 150, len(made)\nassert 3 * used < len(made), (used, len(made))"
+    )
+    loaded_after(statement)
 
 
 def test_one_input_loads_nothing_that_aligns_the_clocks_of_several() -> None:

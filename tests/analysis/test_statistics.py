@@ -12,7 +12,7 @@ from small_limits import Limit, small
 
 from tracekit.analysis import statistics
 from tracekit.analysis.segments import group_bounds, sort_within
-from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped, between, grouped, moments, nearest_rank
+from tracekit.analysis.statistics import DEFAULT_PERCENTILES, Grouped, between, grouped, median, moments, nearest_rank
 from tracekit.index import grouping
 
 SMALL = st.integers(-6, 6)
@@ -247,4 +247,7 @@ def test_columns_of_several_blocks_are_sorted_and_counted(width: type) -> None:
 def test_a_value_between_two_is_the_one_of_numpy(values: list[int], share: float) -> None:
     numbers = np.array(values, np.int64)
     assert between(numbers, share) == np.quantile(numbers, share)
+    assert between(numbers / 3, share) == np.quantile(numbers / 3, share)
+    assert median(numbers) == np.median(numbers)
+    assert median(numbers / 3) == np.median(numbers / 3)
     assert numbers.tolist() == values

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,10 @@ from tracekit.analysis.segments import INT64_MAX, as_codes, as_int64, check_same
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model.arrow import F64, I64, Mask, Numbers, Rows
 
-__all__ = ["DEFAULT_PERCENTILES", "Grouped", "between", "grouped", "moments", "nearest_rank", "rank_of"]
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+__all__ = ["DEFAULT_PERCENTILES", "Grouped", "between", "grouped", "median", "moments", "nearest_rank", "rank_of"]
 
 DEFAULT_PERCENTILES = (50, 95, 99)
 
@@ -75,7 +78,7 @@ class Grouped:
         )
 
 
-def between(values: I64, share: float) -> float:
+def between(values: I64 | F64, share: float) -> float:
     """Return the value that this share of the values is below, between two of them: what `np.quantile` returns.
 
     For what a rule compares with: figures that are shown are nearest ranks. values: one or more. numpy's function makes
@@ -90,6 +93,19 @@ def between(values: I64, share: float) -> float:
     low, high, part = ordered[at], ordered[min(at + 1, ordered.size - 1)], place - at
     # From the nearer of the two, as numpy does: the other way may round to another number.
     return float(low + (high - low) * part) if part < 0.5 else float(high - (high - low) * (1 - part))
+
+
+def median(values: I64 | F64) -> float:
+    """Return the middle value, or the mean of two, as `np.median` does: for what a rule compares with.
+
+    values: one or more, none of them nan. numpy's function looks whether floats are of `numpy.ma`, which it imports.
+
+    >>> median(np.array([10.0, 40.0, 20.0, 30.0]))
+    25.0
+    """
+    ordered = np.sort(values)
+    low, high = ordered[(ordered.size - 1) // 2], ordered[ordered.size // 2]
+    return (float(low) + float(high)) / 2 if ordered.size % 2 == 0 else float(low)
 
 
 def nearest_rank(sorted_values: Numbers, percent: float) -> int:
@@ -187,6 +203,8 @@ def moments(calls: Sequence[int], totals: Sequence[int], squares: Sequence[int])
 
 def _exact(percent: float) -> Fraction:
     """Return the percent as the decimal that its user wrote: the binary 99.9 is a bit more, and could cost a rank."""
+    from fractions import Fraction  # a command without percentiles needs none
+
     exact = Fraction(str(percent))
     if not 0 <= exact <= 100:
         raise ValueError(f"a percent must be in 0 .. 100: {percent}")

@@ -184,7 +184,7 @@ def main() -> None:
     # So do the looks at the end of the process, an eighth of a short command: nothing there needs to be found.
     atexit.register(gc.freeze)
     words = _with_command(sys.argv[1:])
-    word = words[0] if words else ""
+    word = next((each for each in words if each != NO_CONFIG), "")
     if word != "record":  # options of a recorded program are none of ours
         watch_if_asked(sys.argv[1:], print_error)
     completing = any(name.startswith("_TRACEKIT_COMPLETE") for name in os.environ)

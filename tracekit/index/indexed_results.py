@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 import numpy as np
 
 from tracekit.analysis.efficiency.operands import OperatorCall
@@ -26,12 +25,6 @@ INDEX = "aten::index"
 _VIEW = "aten::as_strided"
 _SIZES, _STRIDES = 1, 2
 """Places of the arguments of `aten::as_strided`."""
-
-
-class _Arguments(msgspec.Struct):
-    dims: object = msgspec.field(name="Input Dims", default=None)
-    types: object = msgspec.field(name="Input type", default=None)
-    strides: object = msgspec.field(name="Input Strides", default=None)
 
 
 def indexed_calls(index: TraceIndex, tree: HostTree, places: I64) -> tuple[I64, list[OperatorCall]]:
@@ -66,9 +59,8 @@ def indexed_calls(index: TraceIndex, tree: HostTree, places: I64) -> tuple[I64, 
 
 
 def _call(text: str | None, view: Sequence[object]) -> OperatorCall:
-    try:
-        said = msgspec.json.decode(text or "{}", type=_Arguments)
-    except (msgspec.DecodeError, RecursionError):
-        said = _Arguments()
+    from tracekit.index.operands import Shapes, decoded
+
+    said = decoded(text or "{}", Shapes)
     values = ["", *view[_SIZES : _STRIDES + 1]] if len(view) > _STRIDES else []
     return OperatorCall(INDEX, items_of(said.dims), items_of(said.types), items_of(said.strides), values)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -48,6 +47,8 @@ def rules() -> tuple[ClassRule, ...]:
     name = os.environ.get(VARIABLE, "")
     if not name:
         return RULES
+    import tomllib
+
     try:
         with Path(name).open("rb") as file:
             data = file.read(MOST_BYTES + 1)

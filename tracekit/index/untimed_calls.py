@@ -9,8 +9,8 @@ result is the tensor that it was given ran nothing. Neither datatypes nor bytes 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
 from tracekit.analysis.efficiency.formulas import Work, family_of, has_formula, work
@@ -23,6 +23,9 @@ from tracekit.model.args import items_of
 from tracekit.model.arrow import I64, Column, Mask, pc
 from tracekit.model.schema import Kind
 
+if TYPE_CHECKING:
+    from tracekit.index.operands import Operands
+
 __all__ = ["SECTION", "UntimedCalls", "untimed_calls"]
 
 SECTION = "execution trace"
@@ -34,13 +37,6 @@ _READS, _WRITES = (_FIRST.replace("(?:reads|writes)", key) for key in ("reads", 
 _COPY = "copy"
 _MOST_DEEP = 256
 """Calls within each other: those of real programs are at most some dozens."""
-
-
-class _Operands(msgspec.Struct):
-    dims: object = msgspec.field(name="Input Dims", default=None)
-    types: object = msgspec.field(name="Input type", default=None)
-    strides: object = msgspec.field(name="Input Strides", default=None)
-    values: object = msgspec.field(name="Concrete Inputs", default=None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,11 +183,10 @@ def _calls(args: Column, names: I64, texts: Sequence[str]) -> tuple[list[Operato
     return calls, call
 
 
-def _operands(text: str) -> _Operands:
-    try:
-        return msgspec.json.decode(text + "}", type=_Operands)
-    except (msgspec.DecodeError, RecursionError):
-        return _Operands()
+def _operands(text: str) -> Operands:
+    from tracekit.index.operands import Operands, decoded
+
+    return decoded(text + "}", Operands)
 
 
 def _same_tensor(args: Column) -> Mask:

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -46,6 +46,9 @@ from tracekit.model import arrow
 from tracekit.model.args import items_of
 from tracekit.model.arrow import F64, I64, Mask, pc
 from tracekit.model.schema import Kind
+
+if TYPE_CHECKING:
+    from tracekit.index.operands import Operands
 
 __all__ = [
     "ARGS_OF",
@@ -85,13 +88,6 @@ _OWN_NUMBERS = (
 )
 """What differs from call to call: without it, the args of most calls of one operator are one text."""
 _OVER_LINKS = ("HtoD", "DtoH", "PtoP", "HtoH")
-
-
-class _Shapes(msgspec.Struct):
-    dims: object = msgspec.field(name="Input Dims", default=None)
-    types: object = msgspec.field(name="Input type", default=None)
-    strides: object = msgspec.field(name="Input Strides", default=None)
-    values: object = msgspec.field(name="Concrete Inputs", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,12 +312,11 @@ def _places_of_index(index: TraceIndex, tree: HostTree) -> I64:
     return places[arrow.bools(pc.fill_null(pc.match_substring(args, _SHAPES), False))]
 
 
-def _shapes(text: str) -> _Shapes:
-    try:
-        # What was cut out may have been the last member.
-        return msgspec.json.decode(text.rstrip().removesuffix("}").rstrip().rstrip(",") + "}", type=_Shapes)
-    except (msgspec.DecodeError, RecursionError):
-        return _Shapes()
+def _shapes(text: str) -> Operands:
+    from tracekit.index.operands import Operands, decoded
+
+    # What was cut out may have been the last member.
+    return decoded(text.rstrip().removesuffix("}").rstrip().rstrip(",") + "}", Operands)
 
 
 def _has_work(tree: HostTree) -> Mask:

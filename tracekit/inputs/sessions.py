@@ -13,7 +13,6 @@ Source: public sessions of version 1 and 2; the sessions of the tests are of our
 from __future__ import annotations
 
 import re
-from html import unescape
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
@@ -48,6 +47,8 @@ def session_of(path: Path) -> ProfilingSession | None:
             data = file.read(MOST_BYTES)
     except OSError:
         return None
+    from html import unescape  # imports the table of all entities
+
     beside: dict[Path, None] = {}
     missing: dict[str, None] = {}
     for match in _VALUE.finditer(data.decode("utf-8", "replace")):

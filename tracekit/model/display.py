@@ -9,7 +9,6 @@ terminal might not: here a width is never less than what a terminal needs.
 
 from __future__ import annotations
 
-import html
 import math
 import re
 import unicodedata
@@ -257,7 +256,9 @@ def html_facts(facts: Iterable[tuple[str, str]]) -> str:
 
 def escaped(text: str) -> str:
     """Return any text as HTML that shows it."""
-    return html.escape(escape_controls(text))
+    from html import escape  # imports the table of all entities, which only pages need
+
+    return escape(escape_controls(text))
 
 
 def shortened(text: str, width: int) -> str:

@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -155,6 +154,8 @@ def _talk(process: subprocess.Popen[bytes], given: bytes | None) -> Iterator[lis
 def costs_end() -> None:
     """Say in a watched process that the costly part is over: what follows takes as long as the user likes."""
     if os.environ.get(WATCHED) == str(os.getppid()):
+        import tempfile
+
         Path(tempfile.gettempdir(), _DONE).touch()
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,7 +48,7 @@ _REASONS = {
 def scratch_directory(prefix: str = SCRATCH, within: Path | None = None) -> Unfinished:
     """Return a new temporary folder, for an object that keeps it for a while. Raises: ScratchError."""
     try:
-        return temporary_folder(prefix, Path(tempfile.gettempdir()) if within is None else within)
+        return temporary_folder(prefix, _system_folder() if within is None else within)
     except OSError as err:
         raise scratch_error(within, err) from err
 
@@ -79,9 +78,15 @@ def writing(folder: str | Path) -> Iterator[None]:
         raise scratch_error(Path(folder).parent, err.__cause__) from err
 
 
+def _system_folder() -> Path:
+    import tempfile  # imports random: few commands write scratch files
+
+    return Path(tempfile.gettempdir())
+
+
 def _default_folder() -> Path | None:
     try:
-        return Path(tempfile.gettempdir())
+        return _system_folder()
     except OSError:
         return None
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import json
 import math
 import re
@@ -87,7 +86,7 @@ def packed(report: Report) -> PackedColumn:
     whole = _json({"texts": texts, "shown": shown, "short": short, "titles": _titles(report), "report": body})
     text = base64.b64encode(zlib.compress(whole.encode("ascii"), 6)).decode("ascii")
     long = {texts[i]: each for i, each in short.items() if len(texts[i]) > SHORT}
-    return PackedColumn(text, hashlib.sha256(text.encode("ascii")).hexdigest(), long)
+    return PackedColumn(text, _digest(text.encode("ascii")), long)
 
 
 def _titles(report: Report) -> dict[str, str]:
@@ -117,6 +116,12 @@ def _short(texts: Sequence[str], shown: Mapping[int, str], prose: set[Cell]) -> 
 def is_page(head: bytes) -> bool:
     """Return whether a file that begins so is a page of tracekit."""
     return _BEGIN.match(head) is not None and _GENERATOR.search(head) is not None
+
+
+def _digest(data: bytes) -> str:
+    import hashlib  # loads OpenSSL, which a command that looks for a page among its inputs does not need
+
+    return hashlib.sha256(data).hexdigest()
 
 
 def report_in(page: bytes, path: str) -> Report:
@@ -159,7 +164,7 @@ def _block(page: bytes, path: str) -> bytes:
     if end < 0:
         raise ParseError(path, "", "this page is cut off within its data: make it again from its trace")
     data = page[found.end() : end]
-    if hashlib.sha256(data).hexdigest().encode() != found[2]:
+    if _digest(data).encode() != found[2]:
         raise ParseError(
             path, "", "the data of this page was changed after it was written: make it again from its trace"
         )

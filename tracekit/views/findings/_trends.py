@@ -9,6 +9,7 @@ import numpy as np
 from tracekit.analysis.intervals import Ranges, merge
 from tracekit.analysis.segments import rows_by
 from tracekit.analysis.series import change_points, judge
+from tracekit.analysis.statistics import between, median
 from tracekit.analysis.trend import Rise, rising
 from tracekit.index.steps import covered
 from tracekit.lazy_dataclass import dataclass
@@ -162,7 +163,7 @@ def _slower_kernels(facts: Facts, owner: int) -> Finding | bool | None:
     lengths = facts.lengths[rows].astype(np.float64)
     typical = np.zeros(len(names) + 1)
     for code, at in rows_by(codes[rows].astype(np.int64)):
-        typical[code] = max(float(np.median(lengths[at])), 1.0)
+        typical[code] = max(median(lengths[at]), 1.0)
     ratios = lengths / typical[codes[rows]]
     low, high = int(facts.starts[rows[0]]), int(facts.starts[rows[-1]]) + 1
     place = (facts.starts[rows] - low) * _SLICES // (high - low)
@@ -170,7 +171,7 @@ def _slower_kernels(facts: Facts, owner: int) -> Finding | bool | None:
     kept = [i for i in range(_SLICES) if edges[i + 1] - edges[i] >= 8]
     if len(kept) < LEAST_STEPS:
         return None
-    levels = np.array([float(np.median(ratios[edges[i] : edges[i + 1]])) for i in kept])
+    levels = np.array([median(ratios[edges[i] : edges[i + 1]]) for i in kept])
     trend = _trend(levels, facts.thresholds["trend_rise"])
     if trend is None:
         return False
@@ -211,7 +212,7 @@ def uneven(facts: Facts) -> RuleResult:
     for owner, timed in _long_runs(facts):
         at, durations = timed.at, timed.durations
         tried = True
-        low, middle, high = np.percentile(durations, (10, 50, 90)).tolist()
+        low, middle, high = (between(durations, share) for share in (0.1, 0.5, 0.9))
         if (
             high - low < facts.thresholds["jitter"] * middle
             or _trend(durations, facts.thresholds["trend_rise"]) is not None

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import TypedDict
 
-import msgspec
 import numpy as np
 
 from tracekit.analysis.nesting import nest
@@ -102,6 +101,8 @@ def _rows(index: TraceIndex) -> list[_BenchmarkRow]:
     totals = arrow.take(table, np.array([n for n, text in enumerate(sections) if text in (PERF, STEPS)], np.int64))
     if not totals.num_rows:
         return []
+    import msgspec  # other traces have no such rows
+
     lines, _ = args.integers(totals.column("args"), "step_info")
     numbered = totals.append_column("step_info", arrow.array(lines))
     rows = msgspec.convert(numbered.select(list(_BenchmarkRow.__annotations__)).to_pylist(), list[_BenchmarkRow])
