@@ -16,8 +16,8 @@ PACKAGE = ROOT / "tracekit"
 
 # A part is a file or folder of the package; what it may import of tracekit besides itself.
 MAY: dict[str, set[str]] = {
-    "_version": set(), "lazy_dataclass": set(), "lazy_pattern": set(), "credentials": set(), "recorder": set(), "messages": set(),
-    "plugins": set(),
+    "_version": set(), "lazy_dataclass": set(), "lazy_pattern": set(), "credentials": set(), "recorder": set(),
+    "messages": set(), "plugins": set(),
     "errors": {"credentials"},
     "options": {"errors"},
     "arguments": {"errors", "options"},  # the check of what callers of public functions pass
