@@ -90,7 +90,46 @@ def declared(make: Make, **more: bool) -> dict[str, Any]:
 
         x: int = 1
 
-    made = (Point, Named, Counted, Own, Judged, Late, Open)
+    @make(frozen=True, slots=True, **more)
+    class Checked(Generic[Item]):
+        """A check, fields of every form, and one that no caller gives."""
+
+        self_: Item
+        names: dict[str, int] = field(default_factory=dict)
+        least: int = 2
+
+        def __post_init__(self) -> None:
+            if self.least > 9:
+                raise ValueError(self.names)
+
+    @make(frozen=True, slots=True, **more)
+    class Counting:
+        """A field that no caller gives, and one by name alone."""
+
+        x: int
+        y: int = field(default=7, init=False)
+        z: int = field(default=8, kw_only=True)
+
+    @make(frozen=True, slots=True, **more)
+    class Selfish:
+        """A field whose name is that of the value itself."""
+
+        self: int = 1
+
+    @make(frozen=True, slots=True, **more)
+    class Made:
+        """An `__init__` of its own."""
+
+        x: int
+
+        def __init__(self) -> None:
+            object.__setattr__(self, "x", 11)
+
+    @make(frozen=True, slots=True, **more)
+    class Empty:
+        """No field."""
+
+    made = (Point, Named, Counted, Own, Judged, Late, Open, Checked, Counting, Selfish, Made, Empty)
     return {each.__name__: each for each in made}
 
 
@@ -99,6 +138,10 @@ def outcome(work: Callable[[], object]) -> object:
         return work()
     except Exception as err:  # noqa: BLE001 - the error is the outcome
         return type(err), str(err)
+
+
+def refusals(value: object) -> object:
+    return outcome(lambda: setattr(value, "x", 2)), outcome(lambda: delattr(value, "x"))
 
 
 USES: dict[str, Callable[[dict[str, Any]], object]] = {
@@ -122,6 +165,18 @@ USES: dict[str, Callable[[dict[str, Any]], object]] = {
     "missing": lambda of: (outcome(of["Named"]), outcome(lambda: of["Late"](1))),
     "too many": lambda of: outcome(lambda: of["Point"](1, [], 2, 3)),
     "weak": lambda of: (type(weakref.ref(of["Late"](y=1))), outcome(lambda: weakref.ref(of["Point"](1)))),
+    "checked": lambda of: (
+        repr(of["Checked"](1, {"a": 1})),
+        outcome(lambda: of["Checked"](1, {"b": 2}, 10)),
+        of["Checked"](1).names is of["Checked"](1).names,
+        outcome(of["Checked"]),
+    ),
+    "changed": lambda of: [refusals(each) for each in (of["Point"](1), of["Own"](), of["Made"](), of["Empty"]())],
+    "other forms": lambda of: [repr(each) for each in (of["Counting"](1, z=3), of["Selfish"](2), of["Made"]())],
+    "deep copy": lambda of: [repr(copy.deepcopy(each)) for each in (of["Checked"](1, {"a": 2}), of["Point"](3))],
+    "annotations": lambda of: {name: each.__init__.__annotations__ for name, each in of.items()},
+    "defaults": lambda of: {name: each.__init__.__defaults__ for name, each in of.items()},
+    "names of init": lambda of: {name: (e.__init__.__qualname__, e.__init__.__module__) for name, e in of.items()},
     "class": lambda of: (of["Named"].origin, of["Named"](2).doubled(), of["Named"].__doc__, of["Named"].__qualname__),
     "generic": lambda of: repr(of["Counted"][int](3)),
     "state": lambda of: of["Named"](1, ["a"], 2, "n").__getstate__(),
@@ -131,6 +186,31 @@ USES: dict[str, Callable[[dict[str, Any]], object]] = {
 @pytest.mark.parametrize("use", USES)
 def test_each_use_of_a_new_class_gives_what_the_standard_decorator_gives(use: str) -> None:
     assert USES[use](declared(dataclass)) == USES[use](declared(dataclasses.dataclass))
+
+
+def test_an_error_in_a_declaration_is_that_of_the_standard_decorator() -> None:
+    def of(make: Make) -> object:
+        @make(frozen=True, slots=True)
+        class Wrong:
+            """A field without a value behind one that has one."""
+
+            x: int = 1
+            y: int
+
+        return Wrong(1, 2)  # type: ignore[call-arg]
+
+    assert outcome(lambda: of(dataclass)) == outcome(lambda: of(dataclasses.dataclass))
+
+
+def test_a_frozen_class_refuses_changes_that_are_made_late() -> None:
+    of = declared(dataclass)
+    value = of["Point"](1)
+    assert "LatePart" in type(vars(of["Point"])["__setattr__"]).__name__
+    with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field 'x'"):
+        value.x = 2
+    with pytest.raises(dataclasses.FrozenInstanceError, match="cannot delete field 'x'"):
+        del value.x
+    assert value.x == 1
 
 
 def test_a_class_is_finished_at_its_first_use_with_its_bases() -> None:

@@ -1,7 +1,7 @@
-"""What a trace of PyTorch says of the operands of a call: members of `args`, decoded together.
+"""Members of `args` of a trace of PyTorch that describe the operands of a call, decoded together.
 
-A module of its own: msgspec takes as long to import as ten modules of ours, and most small traces say nothing of
-operands. So it is imported where some are decoded.
+A module of its own: msgspec takes as long to import as ten modules of ours, and most small traces have no operands. So
+it is imported where some are decoded.
 """
 
 from __future__ import annotations

@@ -9,9 +9,7 @@ medians of 21 pairs with and without, on a small nvprof CSV:
 | pydantic, which typer imports at the first option | 0 % | -9 % (0.09 s) | -15 % (0.11 s) | -10 % (0.10 s) |
 
 Both fail safe. Each is skipped where the library lacks the part that it rests on, and the library then does what it
-always does, only later: `tests/test_import_time.py` takes these parts away. pyarrow.compute is left out by not asking for it
-(`tracekit/model/_arrow_functions.py`), which replaces no part of pyarrow.
-"""
+always X"""
 
 from __future__ import annotations
 
