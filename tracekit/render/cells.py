@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model.display import (
@@ -106,14 +106,17 @@ def padded(text: str, width: int, *, right: bool) -> str:
 def wrapped(text: str, width: int, *, indent: int = 0) -> list[str]:
     """Return lines no wider than the cells, broken at spaces where possible; all but the first are indented.
 
-    width: 0 for no limit.
+    A number and its unit stay on one line. width: 0 for no limit.
+
+    >>> wrapped("tail effect, at most 11 %.", 24)
+    ['tail effect, at most', '11 %.']
     """
     if width <= 0 or cell_width(text) <= width:
         return [text]
     lines: list[str] = []
     words = text.lstrip(" ")
     line = text[: min(len(text) - len(words), width - 1)]
-    for word in words.split(" "):
+    for word in _unbroken(words.split(" ")):
         longer = f"{line} {word}" if line.strip() else line + word
         if cell_width(longer) <= width:
             line = longer
@@ -127,6 +130,29 @@ def wrapped(text: str, width: int, *, indent: int = 0) -> list[str]:
             lines.append(part)
             line = " " * indent + line[len(part) :]
     return [*lines, line] if line.strip() else lines
+
+
+_UNITS = frozenset(["%", "ns", "us", "ms", "s"]).union(
+    *({f"{power}{unit}" for unit in ("B", "iB", "B/s", "FLOP", "FLOP/s")} for power in ("", *"kKMGTP"))
+)
+"""What stays beside its number."""
+
+
+def _unbroken(words: list[str]) -> Iterator[str]:
+    """Yield the words, a number and its unit as one."""
+    number = ""
+    for word in words:
+        if number and word.rstrip(".,:;)") in _UNITS:
+            yield f"{number} {word}"
+            number = ""
+            continue
+        if number:
+            yield number
+        number = word if word[-1:].isdigit() else ""
+        if not number:
+            yield word
+    if number:
+        yield number
 
 
 def finite(value: Cell) -> Cell:
