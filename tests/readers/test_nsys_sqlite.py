@@ -657,11 +657,16 @@ def test_devices_that_processes_number_as_the_machine_does_are_as_they_are(tmp_p
         ("Some backtraces might have been dropped", False),
         ("Not all CUDA events might have been collected, backtraces included.", True),
         ("it failed", True),
+        ("AnalysisService: failed to start event source Perf: AccessDeniedException", False),
+        ("GPU Metrics: The user does not have permission to access NVIDIA GPU Performance Counters.", False),
+        ("Not all OpenGL events might have been collected.", False),
+        ("Not all OS runtime libraries events might have been collected.", False),
+        ("OpenACC profiling might have not been started correctly.", False),
+        ("CUDA profiling might have not been started correctly.", True),
+        ("Could not parse 2 CUPTI activity records.", True),
     ],
 )
-def test_what_the_profiler_says_of_samples_of_the_cpu_is_no_sign_of_lost_rows(
-    text: str, lost: bool, tmp_path: Path
-) -> None:
+def test_what_the_profiler_says_of_other_things_is_no_sign_of_lost_rows(text: str, lost: bool, tmp_path: Path) -> None:
     path = database(
         tmp_path / "x.sqlite",
         f"""create table DIAGNOSTIC_EVENT (severity integer, text text);

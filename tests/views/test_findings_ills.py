@@ -172,6 +172,26 @@ def test_a_warning_that_rows_may_be_missing_counts_where_launches_lack_their_wor
     assert few  # nothing shows that all is there
 
 
+@pytest.mark.parametrize(
+    ("text", "pieces", "confidence"),
+    [
+        ("CUDA profiling might have not been started correctly.", 5, None),  # that of another process
+        ("CUDA profiling might have not been started correctly.", 0, "low"),
+        ("Not all CUDA events might have been collected.", 5, "low"),
+        ("Could not parse 2 CUPTI activity records.", 5, "high"),
+        ("Could not parse 2 CUPTI activity records.", 200, None),  # two of four hundred
+        ("Could not parse 1,200 CUPTI activity records.", 200, "high"),
+        ("it failed", 200, "high"),
+    ],
+)
+def test_a_warning_weighs_what_the_trace_shows_beside_it(text: str, pieces: int, confidence: str | None) -> None:
+    ledger = Ledger(path="a.nsys-rep", format="nsys-report")
+    ledger.notes["profiler-warning-1"] = Note("profiler-warning-1", text, 1)
+    rows = running(pieces) or [op("evt", 0, 100 * US, "user_range")]
+    lost = found(replace(trace(*rows), ledgers=(ledger,)), "lost rows")
+    assert [each.confidence for each in lost] == ([] if confidence is None else [confidence])
+
+
 def stages(busy: list[int]) -> list[Row]:
     """Four ranks that compute for so many us in each of 20 rounds, and pass their results on."""
     rows: list[Row] = []

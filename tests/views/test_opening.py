@@ -328,6 +328,11 @@ class TestDeviceTime:
         several = said(device(0.3, count=8), lost).sentence
         assert several == "The 8 GPUs are busy 70 % of each step or more: rows of their work are missing."
         assert said(None, lost).sentence == "GPU time is not known: rows of its work are missing."
+        perhaps = dataclasses.replace(lost, confidence="low")
+        assert said(None, perhaps).sentence == "GPU time is not known: rows of its work may be missing."
+        assert said(device(0.996), perhaps).sentence == (
+            "The trace shows the GPU busy for less than 1 % of each step: rows of its work may be missing."
+        )
 
 
 class TestWithoutDevices:

@@ -180,9 +180,14 @@ _WARNING, _ERROR = 2, 3
 """ENUM_DIAGNOSTIC_SEVERITY_LEVEL."""
 _LOSS = re.compile(r"\b(?:not all|missing|dropp|lost|losing|overflow|incomplete|truncat|might have not)", re.IGNORECASE)
 _UNIFIED, _NVTX = re.compile(r"\bUnified Memory\b", re.IGNORECASE), re.compile(r"\bNVTX\b")
-_CPU_SAMPLES = re.compile(
-    r"\bCPU IP\b|\bbacktraces?\b|\bcontext switch|\bperf event\b|\bscheduling data\b", re.IGNORECASE
+_ELSEWHERE = re.compile(
+    r"\b(?:CPU IP|backtraces?|perf(?:ormance)?|scheduling data|ETW|ftrace|vsync|OS runtime|OSRT|GPU metrics|Vulkan|"
+    r"WDDM|Open(?:ACC|GL|MP|XR|SHMEM)|DX1[12]|MPI|UCX|cu(?:DNN|BLAS|SPARSE|FFT)|Python|NICs?|InfiniBand|network|storage)\b|"
+    r"\bcontext switch|\bDirect(?:X|3D)",
+    re.IGNORECASE,
 )
+"""What Nsight Systems records beside the work of devices and its calls."""
+_COUNTERS = re.compile(r"\bGPU metrics\b|\bGPU performance counters?\b", re.IGNORECASE)
 _DEVICE_ROWS = re.compile(r"\b(?:CUDA|GPU|CUPTI)\b")
 _MAX_WARNINGS = 5
 
@@ -197,7 +202,7 @@ def note_warnings(ledger: Ledger, messages: Iterable[tuple[str, str]]) -> None:
     """Note the errors of the profiler, and its warnings about missing records. Each text is noted once.
 
     Warnings about NVTX and unified memory are in almost every profile, so they are no sign that rows are missing. Where
-    samples of the CPU could not be recorded, no row of the device or of its calls is missing.
+    samples of the CPU, metrics of the GPU or calls of OpenGL could not be recorded, no row of the device is missing.
 
     messages: pairs of level ("Warning" and "Error" count) and text.
     """
@@ -218,8 +223,8 @@ def note_warnings(ledger: Ledger, messages: Iterable[tuple[str, str]]) -> None:
 def _is_aside(level: str, text: str) -> bool:
     """Return whether a text that is worth a note is about something else than rows of the device and of API calls."""
     tells = level == "Error" or _LOSS.search(text) is not None
-    of_samples = tells and _CPU_SAMPLES.search(text) is not None and not _DEVICE_ROWS.search(text)
-    return of_samples or _UNIFIED.search(text) is not None or bool(_NVTX.search(text) and _LOSS.search(text))
+    elsewhere = tells and _ELSEWHERE.search(text) is not None and not _DEVICE_ROWS.search(_COUNTERS.sub("", text))
+    return elsewhere or _UNIFIED.search(text) is not None or bool(_NVTX.search(text) and _LOSS.search(text))
 
 
 def ranks_of(ctx: Context) -> dict[int, int]:

@@ -29,6 +29,11 @@ _LAUNCHES = lazy_pattern(
 )
 _PERHAPS = lazy_pattern(r"\b(?:might|may)\b", re.IGNORECASE)
 """Nsight Systems warns like this whenever a program stops the recording itself: rows may be missing, or not."""
+_NOT_STARTED = re.compile(r"\bnot been started\b")
+"""Nsight Systems warns like this for each process that it profiled, also for one without CUDA."""
+_NUMBER = re.compile(r"\b(\d[\d,]*) (?:\w+ ){0,3}?(?:records?|events?|activities)\b")
+"""How many rows a warning says are missing."""
+_BUFFERS = re.compile(r"not all|dropp|lost|losing|overflow|parse|buffer|incomplete|truncat", re.IGNORECASE)
 _MANY = 20
 """Launches of which each has its kernel, so that a warning that rows may be missing is not of kernels."""
 LEAST = 3
@@ -63,11 +68,12 @@ def lost_rows(facts: Facts) -> RuleResult:
         parts.append(f"{orphans:,} of {kernels:,} kernels without a launch ({percent(shares[0])})")
     if without.size >= LEAST and shares[1] >= least:
         parts.append(f"{without.size:,} of {launches.size:,} launches without a kernel ({percent(shares[1])})")
-    if not parts and launches.size >= _MANY and linked.any():
-        # Each launch that was recorded has its work: only a warning that is sure counts.
-        warned = [each for each in warned if not _PERHAPS.search(each)]
+    if not parts:
+        rows = facts.work.rows.size + calls.size
+        warned = [each for each in warned if _counts_here(each, rows, launches.size if linked.any() else 0, least)]
     if not parts and not warned:
         return RuleResult()
+    perhaps = not parts and all(_PERHAPS.search(each) for each in warned)
     claim = f"Rows are missing: {' and '.join(parts)}." if parts else ""
     if warned:
         claim = f"{claim} {warned[0]}".strip()
@@ -82,19 +88,36 @@ def lost_rows(facts: Facts) -> RuleResult:
                 facts.ids(without),
                 0,
                 0.0,
-                "high",
+                "low" if perhaps else "high",
                 "ids join each launch call and its work, and rows at the begin and the end of the trace do not count"
                 if parts
                 else "the file has launch calls, but no GPU rows"
                 if len(warned) == count
                 else "the file holds the profiler's own message",
-                "Record less at once: a shorter window, fewer kinds of activity, larger buffers (nsys: "
-                "--cuda-flush-interval; CUPTI: more and larger activity buffers)."
+                (_LESS if parts or any(_BUFFERS.search(each) for each in warned) else _MEND)
                 + (" Sums of this trace are too low." if parts else ""),
                 "tracekit summary NEW --view findings: lost rows are not found.",
             ),
         )
     )
+
+
+_LESS = (
+    "Record less at once: a shorter window, fewer kinds of activity, larger buffers (nsys: --cuda-flush-interval; "
+    "CUPTI: more and larger activity buffers)."
+)
+_MEND = "Mend what the profiler names, and record again (nsys: --trace=cuda, and a program that ends by itself)."
+
+
+def _counts_here(warning: str, rows: int, launches: int, least: float) -> bool:
+    """Return whether a warning is a sign that rows of this trace are missing, where each launch has its work.
+
+    rows: of devices, and calls with an id. launches: those of which some have work.
+    """
+    if (found := _NUMBER.search(warning)) is not None:
+        gone = int(found[1].replace(",", ""))
+        return gone >= least * (rows + gone)
+    return not _PERHAPS.search(warning) or (launches < _MANY and not (launches and _NOT_STARTED.search(warning)))
 
 
 def _counts(facts: Facts, launches: I64, linked: Mask) -> tuple[int, int, I64]:
@@ -134,15 +157,17 @@ def _captured(facts: Facts, launches: I64) -> Mask:
 
 def reserved(findings: list[Finding]) -> list[Finding]:
     """Return the findings; where rows are lost, all others with a lower confidence and a sentence that says why."""
-    if not any(each.rule == RULE for each in findings):
+    lost = next((each for each in findings if each.rule == RULE), None)
+    if lost is None:
         return findings
+    are = "may be" if lost.confidence == "low" else "are"
     return [
         each
         if each.rule == RULE
         else replace(
             each,
             confidence=LOWER[each.confidence],
-            because=f"{each.because}; rows are missing here (lost rows), so figures may be too low or too high",
+            because=f"{each.because}; rows {are} missing here (lost rows), so figures may be too low or too high",
         )
         for each in findings
     ]

@@ -248,14 +248,20 @@ def _rows_missing(facts: OpeningFacts) -> Opening | None:
     if lost is None:
         return None
     group = _main_group(facts.headline.devices)
+    are = "may be" if lost.confidence == "low" else "are"
     if group is None:
-        said = f"{facts.device} time is not known: rows of its work are missing."
+        said = f"{facts.device} time is not known: rows of its work {are} missing."
     else:
         idle = next(part.ns for part in group.parts if part.name == "idle") / group.window_ns
         verb, whose = ("is", "its") if group.devices == 1 else ("are", "their")
         window = "each step" if group.window == "steps" else "the run"
-        busy = f"{_who(facts, group)} {verb} busy {about(1 - idle)} of {window} or more"
-        said = f"{busy}: rows of {whose} work are missing."
+        share = about(1 - idle)
+        if share.startswith("less"):  # "less than 1 % or more" says nothing
+            who = _who(facts, group).replace("The ", "the ", 1)
+            busy = f"The trace shows {who} busy for {share} of {window}"
+        else:
+            busy = f"{_who(facts, group)} {verb} busy {share} of {window} or more"
+        said = f"{busy}: rows of {whose} work {are} missing."
     return Opening(_LOST, said, _first_words(lost.claim))
 
 
