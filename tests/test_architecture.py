@@ -290,3 +290,16 @@ def test_tests_use_private_files_through_their_doors() -> None:
     assert {path.relative_to(tests).as_posix() for path in found if path.parent.name != "doors"} == set()
     assert len(found) <= 10
     assert all(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) for path in found)
+
+
+def test_no_test_is_within_another_function() -> None:
+    """pytest does not see it, so that it cannot fail."""
+    hidden = [
+        f"{path.relative_to(ROOT)}:{inner.lineno} {inner.name}"
+        for path in (ROOT / "tests").rglob("*.py")
+        for outer in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(outer, ast.FunctionDef)
+        for inner in ast.walk(outer)
+        if inner is not outer and isinstance(inner, ast.FunctionDef) and inner.name.startswith("test_")
+    ]
+    assert not hidden

@@ -436,46 +436,56 @@ def test_ties_and_empty_tables_make_no_names() -> None:
     ("kind", "said"),
     [
         ("runtime", "Device time unknown: the trace has 2 GPU API calls, but no GPU activity."),
+        ("communication", "Device time unknown: the trace has 2 calls of NCCL or RCCL, but no GPU activity."),
         ("operator", "This trace has no GPU activity."),
     ],
 )
 def test_a_program_that_calls_the_gpu_is_not_said_to_run_without_it(kind: str, said: str) -> None:
-    assert of(work(kind, 0, 5), work(kind, 10, 5)).devices_note == said
+    name = {"communication": "ncclAllReduce"}.get(kind, "x")
+    found = of(*({**work(kind, at, 5), "name": name} for at in (0, 10)))
+    assert found.devices_note == said
+    assert found.opening is not None
+    assert found.opening.sentence.startswith("CPU only") == (kind == "operator")
 
-    @pytest.mark.parametrize("part", [0.3, 0.9])
-    def test_a_range_of_a_printed_tree_has_no_time_of_the_ranges_below_it(self, part: float, tmp_path: Path) -> None:
-        rows = [("main", 0, 10.0), ("|_load", 1, 10 * part), ("  |_read", 2, 2.5)]
-        path = tmp_path / "wall.txt"
-        path.write_text(timemory(rows))
-        top = headline(tracekit.summary(tracekit.read(path))).top
-        assert top is not None
-        assert (top.column, top.total_ns) == ("self", 10_000 * ms)
-        own = {"load": round(10 * part - 2.5, 3), "read": 2.5, "main": round(10 - 10 * part, 3)}
-        assert {each.name: each.ns / 1e9 for each in top.names} == own
 
-    def test_rows_below_that_take_longer_together_are_no_tree_of_times(self, tmp_path: Path) -> None:
-        path = tmp_path / "cpu.txt"
-        path.write_text(timemory([("main", 0, 10.0), ("|_load", 1, 8.0), ("|_work", 1, 9.0)]))
-        top = headline(tracekit.summary(tracekit.read(path))).top
-        assert top is not None
-        assert (top.column, top.names[0].name) == ("total", "main")
+@pytest.mark.parametrize("part", [0.3, 0.9])
+def test_a_range_of_a_printed_tree_has_no_time_of_the_ranges_below_it(part: float, tmp_path: Path) -> None:
+    rows = [("main", 0, 10.0), ("|_load", 1, 10 * part), ("  |_read", 2, 2.5)]
+    path = tmp_path / "wall.txt"
+    path.write_text(timemory(rows))
+    top = headline(tracekit.summary(tracekit.read(path))).top
+    assert top is not None
+    assert (top.column, top.total_ns) == ("self", 10_000 * ms)
+    own = {"load": round(10 * part - 2.5, 3), "read": 2.5, "main": round(10 - 10 * part, 3)}
+    assert {each.name: each.ns / 1e9 for each in top.names} == own
 
-    def test_names_without_any_time_are_not_among_the_top_names(self) -> None:
-        top = of(work("kernel", 0, 10, name="gemm"), work("kernel", 10, 0, name="tuple")).top
-        assert top is not None
-        assert [each.name for each in top.names] == ["gemm"]
 
-    def test_metrics_that_show_how_near_the_peak_a_kernel_is_come_first(self, tmp_path: Path) -> None:
-        metrics = ["inst_per_warp", "branch_efficiency", "ipc", "achieved_occupancy", "sm_efficiency"]
-        (quoted,) = headline(tracekit.summary(tracekit.read(counted(tmp_path, {"k": metrics})))).quoted
-        assert next(c for c in quoted.columns if c.name == "metric").values == [
-            "sm_efficiency", "achieved_occupancy", "ipc", "inst_per_warp", "branch_efficiency",
-        ]  # fmt: skip
+def test_rows_below_that_take_longer_together_are_no_tree_of_times(tmp_path: Path) -> None:
+    path = tmp_path / "cpu.txt"
+    path.write_text(timemory([("main", 0, 10.0), ("|_load", 1, 8.0), ("|_work", 1, 9.0)]))
+    top = headline(tracekit.summary(tracekit.read(path))).top
+    assert top is not None
+    assert (top.column, top.names[0].name) == ("total", "main")
 
-    def test_of_one_metric_the_largest_values_come_first(self, tmp_path: Path) -> None:
-        path = counted(tmp_path, {f"k{n}": ["inst_executed"] for n in range(12)})
-        (quoted,) = headline(tracekit.summary(tracekit.read(path))).quoted
-        assert list(quoted.columns[-1].values) == [f"k{n}" for n in range(11, 3, -1)]
+
+def test_names_without_any_time_are_not_among_the_top_names() -> None:
+    top = of(work("kernel", 0, 10, name="gemm"), work("kernel", 10, 0, name="tuple")).top
+    assert top is not None
+    assert [each.name for each in top.names] == ["gemm"]
+
+
+def test_metrics_that_show_how_near_the_peak_a_kernel_is_come_first(tmp_path: Path) -> None:
+    metrics = ["inst_per_warp", "branch_efficiency", "ipc", "achieved_occupancy", "sm_efficiency"]
+    (quoted,) = headline(tracekit.summary(tracekit.read(counted(tmp_path, {"k": metrics})))).quoted
+    assert next(c for c in quoted.columns if c.name == "metric").values == [
+        "sm_efficiency", "achieved_occupancy", "ipc", "inst_per_warp", "branch_efficiency",
+    ]  # fmt: skip
+
+
+def test_of_one_metric_the_largest_values_come_first(tmp_path: Path) -> None:
+    path = counted(tmp_path, {f"k{n}": ["inst_executed"] for n in range(12)})
+    (quoted,) = headline(tracekit.summary(tracekit.read(path))).quoted
+    assert list(quoted.columns[-1].values) == [f"k{n}" for n in range(11, 3, -1)]
 
 
 def timemory(rows: list[tuple[str, int, float]]) -> str:

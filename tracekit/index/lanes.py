@@ -23,6 +23,7 @@ from tracekit.model.trace import Run
 
 __all__ = [
     "COLUMNS",
+    "DEVICE_WORDS",
     "LanePlace",
     "device_in",
     "device_label",
@@ -166,11 +167,18 @@ def _labels(run: Run, places: list[LanePlace]) -> list[str]:
 
 
 _PLANE = re.compile(r"/device:(?P<word>[A-Z]+):\d+(?: \((?P<model>.*)\))?", re.ASCII | re.DOTALL)
-_KINDS = (("TPU", re.compile(r"\bTPU\b", re.ASCII)), ("NPU", re.compile(r"\bNPU\b|\bAscend", re.ASCII)))
+_KINDS = (
+    ("TPU", re.compile(r"\bTPU\b", re.ASCII)),
+    ("NPU", re.compile(r"\bNPU\b|\bAscend", re.ASCII)),
+    ("MTIA", re.compile(r"\bMTIA\b", re.ASCII)),
+)
+_NO_MODEL = re.compile(rf"(?:{'|'.join(word for word, _ in _KINDS)})(?: \d+)?")
+DEVICE_WORDS = frozenset({"GPU", *(word for word, _ in _KINDS)})
+"""What a device may be."""
 
 
 def device_label(device: Cell, name: str = "") -> str:
-    """Return "GPU 0", "TPU 0" or "NPU 0", or words where the file names no device. name: as the file has it.
+    """Return "GPU 0", "TPU 0", "NPU 0" or "MTIA 0", or words where the file names no device. name: as the file has it.
 
     >>> device_label(0), device_label(3, "/device:TPU:3 (TPU v6 Lite)"), device_label(1, "Ascend910B")
     ('GPU 0', 'TPU 3', 'NPU 1')
@@ -189,9 +197,11 @@ def device_model(name: str) -> str:
 
     >>> device_model("NVIDIA A100"), device_model("/device:TPU:3 (TPU v6 Lite)"), device_model("/device:GPU:1")
     ('NVIDIA A100', 'TPU v6 Lite', '')
+    >>> device_model("NPU"), device_model("MTIA 9")
+    ('', '')
     """
     plane = _PLANE.fullmatch(name)
-    return (plane["model"] or "") if plane else "" if name == "NPU" else name
+    return (plane["model"] or "") if plane else "" if _NO_MODEL.fullmatch(name) else name
 
 
 def device_not_named(name: str) -> str:

@@ -9,6 +9,7 @@ Devices of one model with the same window are one group. The window is that of t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from tracekit.errors import COMMAND_LINE
 from tracekit.index.cut_steps import cut_steps
 from tracekit.index.devices import by_clock
 from tracekit.index.flight_records import flight_records, hang
-from tracekit.index.lanes import device_model
+from tracekit.index.lanes import DEVICE_WORDS, device_model
 from tracekit.index.process_parts import processes_of_parts
 from tracekit.index.sources import CYCLES_NOTE, FIRST_SCREEN_NOTES, synthetic_sources
 from tracekit.index.step_extents import AHEAD
@@ -38,7 +39,7 @@ from tracekit.model.report import (
     TimePart,
     TimePiece,
 )
-from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
+from tracekit.model.schema import API_CALLS, DEVICE_WORK, HOST_RANGES, Kind
 from tracekit.model.trace import ELAPSED, Ledger, all_ledgers
 from tracekit.views.advice import is_cut
 from tracekit.views.device import breakdown
@@ -97,13 +98,13 @@ def find(index: TraceIndex, section: Callable[[str], Section], more: Sequence[st
 
 def _opening_facts(index: TraceIndex, headline: Headline, findings: Sequence[Finding], *, lost: bool) -> OpeningFacts:
     words = {each.device.label.split()[0] for each in device_parts(index)} if not lost else set()
-    works = bool(index.kind_mask(DEVICE_WORK).any() or index.kind_mask(API_CALLS).any())
+    works = bool(index.kind_mask(DEVICE_WORK).any() or index.kind_mask(API_CALLS).any() or _gpu_collectives(index))
     has_events, filtered = bool(index.events.num_rows), any(ledger.filtered for ledger in index.ledgers)
     return OpeningFacts(
         headline,
         findings,
         lost=lost,
-        device=words.pop() if len(words) == 1 and words <= {"GPU", "TPU", "NPU"} else "GPU",
+        device=words.pop() if len(words) == 1 and words <= DEVICE_WORDS else "GPU",
         has_events=has_events,
         has_durations=bool(index.has("dur_ns").any()),
         on_cpu=has_events
@@ -230,10 +231,26 @@ def _no_devices(index: TraceIndex, section: Callable[[str], Section], *, lost: b
             # A program that calls the GPU is not "CPU only": its kernels are missing from the trace.
             where = part.lower() or "the trace"
             return f"Device time unknown: {where} has {plural(calls, 'GPU API call')}, but no GPU activity."
+        if calls := _gpu_collectives(index):
+            where = part.lower() or "the trace"
+            return f"Device time unknown: {where} has {plural(calls, 'call')} of NCCL or RCCL, but no GPU activity."
         if _in_cycles(index):
             return "Device time unknown: the trace has ranges within kernels, in GPU cycles."
         return f"{part or 'This trace'} has no GPU activity."
     return f"Device time unknown: {section('breakdown').notes[0]}."
+
+
+_GPU_COLLECTIVE = re.compile(r"(?:nccl|rccl|hccl)(?=[A-Z:_])")
+"""How calls, ranges and operators of the collectives of GPUs begin: ncclAllReduce, nccl:all_reduce."""
+
+
+def _gpu_collectives(index: TraceIndex) -> int:
+    """Return how many rows of the host are collectives of GPUs: a program that calls them is not "CPU only"."""
+    if "name" not in index.events.schema.names:
+        return 0
+    codes, names = index.texts("name")
+    of_gpus = np.array([*(_GPU_COLLECTIVE.match(name) is not None for name in names), False])
+    return int(np.count_nonzero(of_gpus[codes] & index.kind_mask(HOST_RANGES))) if of_gpus.any() else 0
 
 
 def _in_cycles(index: TraceIndex) -> bool:

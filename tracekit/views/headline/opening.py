@@ -109,7 +109,7 @@ class OpeningFacts:
     """The facts that the rules look at: the headline, all findings, and what the input has.
 
     recorded: which of OPERATORS, CALLS, RANGES and STACKS the window of the steps has.
-    lost: too many records could not be read. device: "GPU", "TPU" or "NPU".
+    lost: too many records could not be read. device: one of `lanes.DEVICE_WORDS`.
     has_events, has_durations: whether the input has any. on_cpu: it has no GPU activity. cut: it ends before its end,
     so that what it lacks may be behind the cut. hang: of dumps of a recorder.
     """
