@@ -51,6 +51,8 @@ def short_names(texts: Sequence[str], width: int) -> list[str]:
     ['map…AddFunctor<floa…', 'map…MulFunctor<floa…']
     >>> short_names(["forward (/usr/lib/python3/site-packages/torch/nn/modules/linear.py:114)"], 40)
     ['forward (linear.py:114)']
+    >>> short_names(["rgb_to_grayscale_kernel(unsigned char*, unsigned cha..."], 40)
+    ['rgb_to_grayscale_kernel(…']
     """
     names = list(dict.fromkeys(texts))
     if width < LEAST_WIDTH:
@@ -119,6 +121,9 @@ def _forms(name: str, width: int) -> Iterator[str]:
         yield bare
     brackets = _brackets(bare)
     if brackets is None or bare[0] in _PAIRS:
+        # A name that its producer cut: what is open in it says less than what is before.
+        if bare.endswith(("...", "…")) and (begin := _SHARED.search(bare)) is not None:
+            yield f"{bare[: begin.end()]}…"
         return
     yield _collapsed(bare, brackets, 2)
     flat = _collapsed(bare, brackets, 1)
