@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from tracekit import pipeline
 from tracekit.inputs.selection import Selection
 from tracekit.model.report import Headline, Report, ReportTable, TopNames
 from tracekit.model.schema import Kind
+from tracekit.model.trace import Run, SourceFacts
 from tracekit.model.units import Unit, format_bytes
 from tracekit.render.base import RenderOptions
 from tracekit.views.base import ViewOptions
@@ -442,7 +444,8 @@ def test_ties_and_empty_tables_make_no_names() -> None:
 )
 def test_a_program_that_calls_the_gpu_is_not_said_to_run_without_it(kind: str, said: str) -> None:
     name = {"communication": "ncclAllReduce"}.get(kind, "x")
-    found = of(*({**work(kind, at, 5), "name": name} for at in (0, 10)))
+    made = trace_of(*({**work(kind, at, 5), "name": name} for at in (0, 10)))
+    found = headline(tracekit.summary(dataclasses.replace(made, run=Run(sources=[SourceFacts("a.json", "kineto")]))))
     assert found.devices_note == said
     assert found.opening is not None
     assert found.opening.sentence.startswith("CPU only") == (kind == "operator")
@@ -597,3 +600,13 @@ def test_sizes_without_times_are_shown_with_their_largest() -> None:
     assert table.view == "memory_manipulation"
     sizes = next(column.values for column in table.columns if column.unit is Unit.BYTES)
     assert list(sizes) == sorted(sizes, reverse=True)
+
+
+def test_one_table_of_a_profiler_for_devices_does_not_say_that_there_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "marker_api_trace.csv"
+    head = '"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"'
+    path.write_text(f'{head}\n"MARKER_CORE_API","load",1,1,1,10,20\n"MARKER_CORE_API","load",1,1,2,30,50\n')
+    found = headline(tracekit.summary(tracekit.read(path))).opening
+    assert found is not None
+    assert found.sentence.startswith("The only range, load, takes 30 ns")
+    assert found.meaning == "This trace has no GPU activity."

@@ -112,7 +112,8 @@ def _opening_facts(index: TraceIndex, headline: Headline, findings: Sequence[Fin
         and not filtered
         and not is_cut(index)
         and not count_totals(index, DEVICE_WORK)
-        and not _in_cycles(index),
+        and not _in_cycles(index)
+        and not _profiles_devices(index),
         filtered=filtered and not has_events,
         hang=_hang(index),
         cut=is_cut(index),
@@ -238,6 +239,15 @@ def _no_devices(index: TraceIndex, section: Callable[[str], Section], *, lost: b
             return "Device time unknown: the trace has ranges within kernels, in GPU cycles."
         return f"{part or 'This trace'} has no GPU activity."
     return f"Device time unknown: {section('breakdown').notes[0]}."
+
+
+_DEVICE_PROFILERS = re.compile(r"\b(?:nsys|nvprof|roc(?:prof|pd)|rpd|ascend|cuda-profile|proton|unitrace)")
+"""Formats and tools for programs on a device: one table of them, or ranges alone, does not say that there is none."""
+
+
+def _profiles_devices(index: TraceIndex) -> bool:
+    """Return whether an input is of a profiler for devices."""
+    return any(_DEVICE_PROFILERS.search(f"{each.format} {each.facts.get('tool', '')}") for each in index.run.sources)
 
 
 _GPU_COLLECTIVE = re.compile(r"(?:nccl|rccl|hccl)(?=[A-Z:_])")
