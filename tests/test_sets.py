@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+import tracekit
 from tracekit.model import sets
 
 DTYPES = ("bool", "i1", "i2", "i4", "i8", "u1", "u4", "u8")
@@ -56,3 +59,16 @@ def test_the_least_and_greatest_numbers_and_tables_are_told_apart() -> None:
     same(sets.unique(ends), np.array([-(2**63), 0, 2**63 - 1]))
     assert sets.is_in(ends, ends[:1]).tolist() == [True, False, False, True]
     same(sets.unique(np.array([[2, 1], [1, 2]])), np.array([1, 2]))
+
+
+def test_nobody_asks_numpy_for_distinct_values_alone() -> None:
+    """With counts, places or an inverse they sort; alone they hash."""
+    hashing = {"np.unique", "np.union1d", "np.intersect1d", "np.setdiff1d"}
+    root = Path(tracekit.__file__).parent
+    found = [
+        f"{path.relative_to(root)}:{node.lineno}"
+        for path in sorted(root.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and not node.keywords and ast.unparse(node.func) in hashing
+    ]
+    assert [place for place in found if not place.startswith("model/sets.py:")] == []

@@ -21,6 +21,7 @@ from tracekit.analysis.statistics import grouped
 from tracekit.errors import UsageError
 from tracekit.index.trace_index import index_of
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell, Column, Report, ReportTable, Section
 from tracekit.model.trace import Trace
@@ -206,7 +207,7 @@ def _arrays(quantity: Quantity) -> tuple[I64, I64, I64, I64]:
 def _cover(quantity: Quantity) -> dict[int, Ranges]:
     """Return the merged ranges of a quantity by clock."""
     out = {}
-    for clock in np.unique(quantity.clocks).tolist():
+    for clock in sets.unique(quantity.clocks).tolist():
         on_clock = quantity.clocks == clock
         out[clock] = merge(quantity.starts[on_clock], quantity.ends[on_clock])
     return out
@@ -228,7 +229,7 @@ def _to_cover(quantity: Quantity, cover: dict[int, Ranges], name: str, sign: int
 def _overlaps(quantity: Quantity) -> dict[int, Ranges]:
     """Return the ranges by clock in which at least two ranges overlap."""
     out = {}
-    for clock in np.unique(quantity.clocks).tolist():
+    for clock in sets.unique(quantity.clocks).tolist():
         on_clock = (quantity.clocks == clock) & (quantity.ends > quantity.starts)
         edges = np.concatenate((quantity.starts[on_clock], quantity.ends[on_clock]))
         moves = np.concatenate((np.ones(on_clock.sum(), np.int64), np.full(on_clock.sum(), -1, np.int64)))
@@ -305,8 +306,8 @@ def _remarks(a: _ExplainedCell, b: _ExplainedCell) -> list[str]:
         count = quantity.rows.size
         notes.append(f"{cell.address} is the {quantity.measure} of {count:,} ranges; the steps compare their sums")
     if a.quantity.measure == "count" or b.quantity.measure == "count":
-        first, second = np.unique(a.quantity.rows), np.unique(b.quantity.rows)
-        shared = np.intersect1d(first, second).size
+        first, second = sets.unique(a.quantity.rows), sets.unique(b.quantity.rows)
+        shared = sets.common(first, second).size
         notes.append(
             f"{first.size - shared:,} rows count only for the first cell, {second.size - shared:,} only for the "
             f"second, {shared:,} for both"

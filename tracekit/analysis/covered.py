@@ -130,7 +130,7 @@ class CoverSearch:
             return
         if groups is None:
             groups = np.broadcast_to(np.int64(0), lanes.size)
-        for group in [int(groups[0])] if (groups == groups[0]).all() else np.unique(groups).tolist():
+        for group in [int(groups[0])] if (groups == groups[0]).all() else sets.unique(groups).tolist():
             mine = slice(None) if (groups == group).all() else groups == group
             self._roundings.setdefault(group, _Rounding()).take(starts[mine], durations[mine])
             none = np.zeros(0, np.int64)
@@ -300,7 +300,7 @@ def _windows(candidates: Sequence[_Candidates]) -> Iterator[tuple[int | None, _R
         return
     size = max(_WINDOW, sum(each.rows.size for each in candidates) // _WINDOWS) // _STRIDE
     sample = np.sort(np.concatenate([each.sample for each in candidates]))
-    edges = np.unique(sample[size::size]).tolist()
+    edges = sets.unique(sample[size::size]).tolist()
     for low, high in pairwise([None, *edges, None]):
         ranges: list[_Ranges] = []
         for each in candidates:

@@ -1020,7 +1020,7 @@ class UpperBounds:
             return np.zeros(len(masks), np.int64)
         masks = [np.asarray(mask) for mask in masks]
         most_pause = (SHORT_PAUSE if longest is None else longest) if pauses else None
-        gone = np.unique(np.array(without if isinstance(without, np.ndarray) else sorted(without), np.int64))
+        gone = sets.unique(np.array(without if isinstance(without, np.ndarray) else sorted(without), np.int64))
         if gone.size:
             # The first node of a chain keeps its wait: there is nothing else that it could begin after.
             opens = np.append(True, graph.nodes.chain[1:] != graph.nodes.chain[:-1])[graph.join_head]

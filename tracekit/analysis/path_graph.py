@@ -26,6 +26,7 @@ from tracekit.analysis.segments import (
     run_starts,
 )
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import I64, Codes, Mask, Numbers, Rows, sort
 
 __all__ = ["PathDevice", "PathHost", "PathNodes", "PathPart", "Waits", "build_nodes", "in_order", "pieces_of"]
@@ -380,7 +381,7 @@ def _pieces_of_lane(rows: Rows, starts: I64, ends: I64, splits: I64) -> Iterator
         rows, starts, ends = rows[order], starts[order], ends[order]
     idle = np.flatnonzero(starts[1:] >= np.maximum.accumulate(ends[:-1])) + 1
     firsts = np.append(idle, rows.size)[np.searchsorted(idle, np.arange(_BLOCK, rows.size, _BLOCK))]
-    firsts = np.unique(np.concatenate((np.zeros(1, np.int64), firsts)))
+    firsts = sets.unique(np.concatenate((np.zeros(1, np.int64), firsts)))
     firsts = firsts[firsts < rows.size]
     of_block = np.searchsorted(splits, starts[firsts]).tolist()
     bounds = zip(pairwise([*firsts.tolist(), rows.size]), pairwise([*of_block, splits.size]), strict=True)
@@ -707,7 +708,7 @@ def for_devices(
     looked = wide[_longest((returns - begins)[wide], _MOST_WIDE // max(len(streams), 1))]
     of_one = dict(rows_by(wants))
     for stream, on_stream in streams.items():
-        asked = np.union1d(looked, of_one[stream]) if stream in of_one else looked
+        asked = sets.union(looked, of_one[stream]) if stream in of_one else looked
         last = np.searchsorted(np.maximum.accumulate(work.called(on_stream)), waits.before[calls[asked]], "left") - 1
         # The last of these whose launch is known must have ended; what has no known launch may have come later.
         sure_of = np.maximum.accumulate(np.where(work.launch[on_stream] >= 0, np.arange(on_stream.size), -1))

@@ -13,6 +13,7 @@ import math
 import numpy as np
 
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import F64, Numbers
 
 __all__ = ["Rise", "chance_of_rise", "median_slope", "rising"]
@@ -98,7 +99,7 @@ def _hinge(column: F64) -> tuple[int, float, float]:
     """Return where a level turns into a rise, the level, and the last point of the line that follows."""
     n = column.size
     best = (math.inf, 0, 0.0, 0.0)
-    for at in np.unique(np.linspace(0, n - 3, min(n - 2, 60)).astype(np.int64)).tolist():  # few: places to try
+    for at in sets.unique(np.linspace(0, n - 3, min(n - 2, 60)).astype(np.int64)).tolist():  # few: places to try
         after = column[at:]
         slope = median_slope(after)
         number = np.arange(after.size)

@@ -17,6 +17,7 @@ from tracekit.analysis.intervals import union_length_by
 from tracekit.analysis.links import link
 from tracekit.errors import TracekitError
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import I64, Mask, codes, encoded, in_one, ints, take, valid
 from tracekit.model.schema import API_CALLS, DEVICE_WORK
 from tracekit.model.trace import Trace, text_codes
@@ -56,7 +57,7 @@ class DeviceWork:
         first = first[:SEQUENCE]
         return tuple(
             tuple(self.keys[k] for k in self.key[first[self.streams[first] == stream]].tolist())
-            for stream in np.unique(self.streams[first]).tolist()
+            for stream in sets.unique(self.streams[first]).tolist()
         )
 
 
@@ -87,7 +88,7 @@ def find_work(trace: Trace, steps: StepTimes) -> DeviceWork:
     step = np.full(events.num_rows, -1, np.int64)
     step_owner = np.zeros(events.num_rows, np.int64)
     charged = np.zeros(rows.size, np.int64)
-    for number, owner in enumerate(np.unique(steps.owner).tolist()):
+    for number, owner in enumerate(sets.unique(steps.owner).tolist()):
         mine = steps.owner == owner
         steady = mine & ~steps.warm_up
         # Rows belong to the step that the host was in; where it runs ahead, the time of a step is that of the device.

@@ -18,6 +18,7 @@ from tracekit.comparison._tree import TreeWork, tree_work
 from tracekit.index.host_tree import call_paths
 from tracekit.index.trace_index import index_of
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import F64, I64, Mask, take
 from tracekit.model.cuts import where_cut
 from tracekit.model.display import escape_controls, plural
@@ -116,7 +117,7 @@ def profile_of(trace: Trace, label: str, *, tree: bool = False) -> Profile:
         whole = device_totals(totals)
     inside = work.step >= 0
     steady = _amounts(work, inside, inside | (work.charged > 0), work.charged)
-    counts = [int(np.count_nonzero(~steps.warm_up[steps.owner == o])) for o in np.unique(steps.owner).tolist()]
+    counts = [int(np.count_nonzero(~steps.warm_up[steps.owner == o])) for o in sets.unique(steps.owner).tolist()]
     shared_steps = counts[0] if counts and len(set(counts)) == 1 else 0
     ranks: list[int | None] = trace.events.column("rank").unique().to_pylist() if trace.events.num_rows else []
     return Profile(

@@ -20,7 +20,7 @@ from tracekit.index.modules import ModuleTree, module_tree
 from tracekit.index.trace_index import index_of
 from tracekit.lazy_dataclass import dataclass
 from tracekit.model import args as members
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
 from tracekit.model.schema import Kind
@@ -150,7 +150,7 @@ def _operators(trace: Trace, host: host_tree.HostTree) -> tuple[I64, I64, I64]:
 def _shapes(trace: Trace, host: host_tree.HostTree, place: I64) -> tuple[I64, list[str]]:
     """Return the shapes and datatypes of the operator of each device event, as a number of a text; -1 for unknown."""
     column = trace.events.column("args") if "args" in trace.events.column_names else None
-    called = np.unique(place[place >= 0])
+    called = sets.unique(place[place >= 0])
     out = np.full(host.rows.size + 1, -1, np.int64)
     if column is None or not called.size:
         return out[place], []
@@ -187,7 +187,7 @@ def _amounts(
     pairs = np.unique(np.column_stack((group[at], caller[at])), axis=0)
     calls = np.bincount(pairs[:, 0], minlength=count)
     # The work of an operator may be in several groups (of parts that ran in other modules): its floor has no parts.
-    split = np.unique(caller[at]).size < pairs.shape[0]
+    split = sets.unique(caller[at]).size < pairs.shape[0]
     floors = floor_of_call[pairs[:, 1]]
     if split:
         times = np.unique(pairs[:, 1], return_counts=True, return_inverse=True)

@@ -20,7 +20,7 @@ from tracekit.index.grouping import INT64_MAX, Groups, Key, group_by, key_of, ki
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, pc
 from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, Report, ReportTable, Section
@@ -107,7 +107,7 @@ def mxnet_rows(index: TraceIndex) -> MxnetRows:
     )
     if not is_memory.any():
         memory = _in_use(events)
-    known = {str(category.labels[code]) for code in np.unique(category.codes[marks]).tolist()}
+    known = {str(category.labels[code]) for code in sets.unique(category.codes[marks]).tolist()}
     for part in (durations, counters, memory):
         known |= {str(label) for label in part.groups.labels[0]}
     return MxnetRows(durations, counters, memory, frozenset(known), bool(mxnet), tuple(notes))

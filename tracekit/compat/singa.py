@@ -17,7 +17,7 @@ from tracekit.index.grouping import group_by
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import PickedRows, TraceIndex
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64
 from tracekit.model.display import escape_controls, plural
 from tracekit.model.report import Cell, Column, Report, ReportTable, Section
@@ -157,7 +157,7 @@ def _iterations(index: TraceIndex, picked: PickedRows, steps: PickedRows) -> tup
     """Return the iterations, and of each event which one it is in, -1 for none."""
     step_of_row = _steps_of(index, picked)
     if (step_of_row >= 0).any():
-        numbers = np.unique(step_of_row[step_of_row >= 0])
+        numbers = sets.unique(step_of_row[step_of_row >= 0])
     elif steps.rows.size:
         numbers = np.arange(steps.rows.size)
     else:

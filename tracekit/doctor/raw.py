@@ -22,7 +22,7 @@ from tracekit.doctor.findings import EXAMPLES, FoundDefect, Gathered, gather
 from tracekit.errors import Sentence
 from tracekit.inputs import order
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger
@@ -182,7 +182,7 @@ class RawFlows:
         habit = np.array([text in _OF_EVERY_CALL for text in self._texts])
         of_calls = habit[key]
         odd = (alone & ~of_calls) | back | np.isin(number, self._loose.numbers())
-        self.bad = np.unique(number[np.isin(arrow_of, arrow_of[odd])])
+        self.bad = sets.unique(number[np.isin(arrow_of, arrow_of[odd])])
         return [
             gathered("unmatched-flow", alone & ~of_calls), gathered("flow-of-every-call", alone & of_calls),
             gathered("flow-backwards", back), gathered("duplicate-id", again),

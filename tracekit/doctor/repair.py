@@ -28,7 +28,7 @@ from tracekit.doctor.rows import RowGroup
 from tracekit.errors import Option, OutputExistsError, UsageError, sentence
 from tracekit.inputs import refuse_inputs, steps
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow, schema
+from tracekit.model import arrow, schema, sets
 from tracekit.model.args import with_member
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.schema import Kind
@@ -81,7 +81,7 @@ class Changes:
 
     def changed(self) -> int:
         """Return the number of records of which a row was changed."""
-        return len(np.unique(np.concatenate(self._changed))) if self._changed else 0
+        return len(sets.unique(np.concatenate(self._changed))) if self._changed else 0
 
     def apply(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the repaired rows, in the same order of start."""
@@ -153,7 +153,7 @@ class Changes:
         rows = np.flatnonzero(mask)
         numbers = arrow.ints(batch.column("event_id"))[rows]
         if code != "arrow":
-            self._changed.append(np.unique(numbers))
+            self._changed.append(sets.unique(numbers))
         self.counts[code] = self.counts.get(code, 0) + len(rows)
         names = arrow.take(batch, rows).column("name").to_pylist()
         before = arrow.ints(batch.column(column))[rows].tolist() if column else [None] * len(rows)

@@ -22,7 +22,7 @@ from tracekit.doctor.defects import DEFECTS
 from tracekit.doctor.findings import EXAMPLES, Example, FoundDefect, Gathered, gather
 from tracekit.inputs.covered import CODE, StreamWork, text_of
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow, schema
+from tracekit.model import arrow, schema, sets
 from tracekit.model.arrow import I64, Mask, Rows
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
 
@@ -237,7 +237,7 @@ class RowChecks:
         self._take("duplicate-id", calls, twins & starts)
         early = linked & (work[4] < calls[4][own])
         self._take("clock-skew", work, early)
-        self.forsaken = np.setdiff1d(calls[6][own[early]], calls[6][own[linked & ~early]])
+        self.forsaken = sets.without(calls[6][own[early]], calls[6][own[linked & ~early]])
         if not linked.any():
             return
         # Before the first launch that was recorded, and after the last work, the other side is missing as it must be.

@@ -13,6 +13,7 @@ import numpy as np
 
 from tracekit.index.trace_index import TraceIndex
 from tracekit.lazy_pattern import lazy_pattern
+from tracekit.model import sets
 from tracekit.model.arrow import I64, Mask
 
 __all__ = ["ends_in_flight", "is_half"]
@@ -33,7 +34,7 @@ def ends_in_flight(index: TraceIndex, rows: I64, ends: I64, collective: Mask) ->
     if not mine.size:
         return ends
     of_row = codes[rows[mine]].astype(np.int64)
-    keys, is_start = _halves(names, np.unique(of_row[of_row >= 0]))
+    keys, is_start = _halves(names, sets.unique(of_row[of_row >= 0]))
     split = keys[of_row] >= 0
     if not split.any():
         return ends

@@ -23,7 +23,7 @@ from tracekit.index.host_tree import HostTree
 from tracekit.index.memory_totals import extracted
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, Mask, pc
 from tracekit.model.patterns import found_in
 from tracekit.model.schema import Kind
@@ -218,7 +218,7 @@ def _threads(
     pairs = np.column_stack((process[asked], thread[asked]))
     stated, of_asked = np.unique(pairs, axis=0, return_inverse=True)
     of_asked = of_asked.reshape(-1)
-    lanes = np.unique(host.lanes[numbered])
+    lanes = sets.unique(host.lanes[numbered])
     home = np.full(int(host.lanes.max()) + 1, -1, np.int64)
     home[host.lanes] = process
     name = _plain_names(index, host)

@@ -26,6 +26,7 @@ from tracekit.index.sources import (
 )
 from tracekit.index.trace_index import TraceIndex, join, notes_on_rows
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import I64
 from tracekit.model.report import Cell, Column, integer_of
 from tracekit.model.schema import DEVICE_WORK
@@ -174,7 +175,7 @@ def find(index: TraceIndex) -> Devices:
     unknown: set[Cell] = set()
     if made_up:
         known = np.array([label not in made_up for label in source.labels], np.bool_)[source.codes]
-        unknown = {source.labels[c] for c in np.unique(source.codes).tolist()} & {*made_up}
+        unknown = {source.labels[c] for c in sets.unique(source.codes).tolist()} & {*made_up}
     rows, starts, durations = picked.rows, picked.starts, picked.durations
     if not known.all():
         rows, starts, durations = rows[known], starts[known], durations[known]

@@ -173,7 +173,7 @@ def _behind_a_wait(devices: Devices, launched: LaunchedWork, after: I64, queued:
     # No wait at all lies before any launch, also where the stream's work has none before it.
     behind[some] = (last > _LOWEST) & (last >= since)
     # A profiler's own rows name the stream that waits: since the stream's work before, until ours began.
-    recorded = np.setdiff1d(calls, host)
+    recorded = sets.without(calls, host)
     recorded = recorded[index.has("stream")[recorded]]
     if recorded.size:
         keys = keys_of(index, np.concatenate((recorded, rows[work])), ("source", "pid", "device", "stream"))

@@ -39,7 +39,7 @@ from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
 from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model import args as members
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.schema import API_CALLS, DEVICE_WORK, Kind
 
@@ -154,7 +154,7 @@ def graph_work(index: TraceIndex) -> GraphWork | None:
     of_work[launched] = np.arange(launched.size)
     shaped = np.ones(host.work.size, np.bool_)
     process = np.full(index.events.num_rows, -1, np.int64)
-    rows = np.union1d(host.rows, host.launch[launched])
+    rows = sets.union(host.rows, host.launch[launched])
     process[rows] = _process_of(index, rows)
     matching = _Matching(index, host, captures, process, kind, number, (by_call, stated), of_work, call, shaped)
     how, why = [], []
@@ -227,7 +227,7 @@ class _Matching:
             reason = f"{lacking:,} of {events.size:,} nodes were made before recording" * bool(lacking)
             return ", ".join(ways), reason
         numbers = self.number[self.of_work[events]]
-        by_number = bool((numbers > 0).all()) and np.unique(numbers).size == numbers.size
+        by_number = bool((numbers > 0).all()) and sets.unique(numbers).size == numbers.size
         process, begin = int(self.process[launch]), int(self.index.starts[launch])
         if process not in self.ends:
             mine = [each.end for each in self.captures if each.process == process]

@@ -450,7 +450,7 @@ def _processes(index: TraceIndex, rows: I64, work: I64, process: I64, of_work: I
     out = np.where(count[of_work] > 0, of_work, -1)
     every, first = np.unique(process, return_index=True)
     homes = source[rows[first]].tolist()
-    for number in np.unique(source[work[out < 0]]).tolist():
+    for number in sets.unique(source[work[out < 0]]).tolist():
         without_process = np.flatnonzero((out < 0) & (source[work] == number))
         near = [place for place, home in enumerate(homes) if home == number]
         if near:

@@ -111,7 +111,7 @@ def classes_of(index: TraceIndex, names: Sequence[str | None]) -> list[KernelCla
 
 def _by_name(index: TraceIndex) -> dict[str | None, KernelClass]:
     codes, texts = index.texts("name")
-    used = np.unique(codes[index.kind_mask({Kind.KERNEL})]).astype(np.int64)
+    used = sets.unique(codes[index.kind_mask({Kind.KERNEL})]).astype(np.int64)
     used = used[used >= 0]
     order = list(KernelClass)
     places = class_of_names(index, used).tolist()

@@ -40,7 +40,7 @@ from tracekit.index.training_phases import COLUMNS as _PHASES
 from tracekit.lazy_dataclass import dataclass
 from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model import args as members
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.schema import Kind
 
@@ -163,7 +163,7 @@ def module_tree(index: TraceIndex) -> ModuleTree | None:
     labels: dict[str, int] = {}
     frames = _frames(index, host, labels)
     instances = len(labels)
-    ranges = _ranges(index, host, labels, np.unique(index.ints("source")[frames.rows]))
+    ranges = _ranges(index, host, labels, sets.unique(index.ints("source")[frames.rows]))
     calls = _Calls(
         np.concatenate((frames.rows, ranges.rows)),
         np.concatenate((frames.lanes, ranges.lanes)),
@@ -231,7 +231,7 @@ def _frames(index: TraceIndex, host: HostTree, labels: dict[str, int]) -> _Calls
     every = np.flatnonzero(index.kind_mask({Kind.PYTHON_OP}) & timed)
     parent = _module_around(index, every, module[every])
     number = np.full(len(names), -1, np.int64)
-    for each in np.unique(codes[rows]).tolist():
+    for each in sets.unique(codes[rows]).tolist():
         number[each] = labels.setdefault(names[each].removeprefix(_MODULE), len(labels))
     lanes = _host.lanes_in(index, host, rows)
     return _Calls(rows, lanes, parent, number[codes[rows]], np.full(rows.size, -1, np.int64))
@@ -308,7 +308,7 @@ def _ranges(index: TraceIndex, host: HostTree, labels: dict[str, int], but: I64)
     number = np.full(host.rows.size + 1, -1, np.int64)
     number[place] = np.arange(place.size)
     label, phase = np.full(len(names), -1, np.int64), np.full(len(names), -1, np.int64)
-    for each in np.unique(codes[rows]).tolist():
+    for each in sets.unique(codes[rows]).tolist():
         recorded = _RECORDED.fullmatch(names[each])
         name = recorded[1] if recorded else names[each]
         label[each] = labels.setdefault(name, len(labels))
@@ -373,7 +373,7 @@ def _joined_to_first_pass(
         home_of_parent = int(target[parents[place]])
         # A module that the first pass did not call becomes one of the tree, below the one that calls it.
         target[place] = known.setdefault((home_of_parent, int(names[place])), place)
-    kept = np.unique(target)
+    kept = sets.unique(target)
     new_parent = np.where(parents[kept] >= 0, target[np.maximum(parents[kept], 0)], -1)
     # Parents first: by depth.
     number = np.full(parents.size, -1, np.int64)

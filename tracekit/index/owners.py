@@ -138,7 +138,7 @@ def _only_rank(place: grouping.Key, rank: grouping.Key) -> grouping.Key:
     if not (rank.codes == 0).any() or len(rank.labels) == 1:
         return rank
     width = len(rank.labels)
-    seen = np.unique(place.codes * width + rank.codes)
+    seen = sets.unique(place.codes * width + rank.codes)
     seen = seen[seen % width > 0]
     places, first, count = np.unique(seen // width, return_index=True, return_counts=True)
     alone = np.zeros(len(place.labels), np.int64)

@@ -9,6 +9,7 @@ import numpy as np
 from tracekit.index.owners import find
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex
+from tracekit.model import sets
 from tracekit.model.arrow import I64
 
 __all__ = ["processes_of_parts"]
@@ -27,7 +28,7 @@ def processes_of_parts(index: TraceIndex, owner: I64, starts: I64, durations: I6
         return ()
     owners = find(index)
     width = max(len(owners), 1)
-    pairs = np.unique(index.ints("source").astype(np.int64) * width + owners.codes)
+    pairs = sets.unique(index.ints("source").astype(np.int64) * width + owners.codes)
     parts: dict[tuple[object, ...], list[tuple[int, int]]] = {}
     for pair in pairs.tolist():
         source, number = divmod(pair, width)

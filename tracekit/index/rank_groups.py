@@ -21,7 +21,7 @@ from tracekit.index.sources import facts_by_source, source_label, source_labels
 from tracekit.index.topology import Topology
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64
 from tracekit.options import no_such
 
@@ -246,7 +246,7 @@ def _members(index: TraceIndex) -> _Members:
     owners = _owners.find(index, join_ranks=True)
     events = index.events
     sources = index.ints("source")
-    pairs = np.unique(sources.astype(np.int64) * max(len(owners), 1) + owners.codes) if events.num_rows else ()
+    pairs = sets.unique(sources.astype(np.int64) * max(len(owners), 1) + owners.codes) if events.num_rows else ()
     sources_of: list[set[int]] = [set() for _ in range(len(owners))]
     for pair in np.asarray(pairs, np.int64).tolist():
         sources_of[pair % len(owners)].add(pair // len(owners))

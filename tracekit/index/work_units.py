@@ -42,7 +42,7 @@ from tracekit.index.shapes_in_names import calls_in_names, has_sizes_in_names, n
 from tracekit.index.stated_work import has_shapes_of_kernels, stated_work
 from tracekit.index.trace_index import TraceIndex, join
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.args import items_of
 from tracekit.model.arrow import F64, I64, Mask, pc
 from tracekit.model.schema import Kind
@@ -322,10 +322,10 @@ def _shapes(text: str) -> Operands:
 def _has_work(tree: HostTree) -> Mask:
     """Return shape (n,): whether a range, or one below it, launched device work."""
     found = np.zeros(tree.rows.size + 1, np.bool_)
-    at = np.unique(tree.owner[tree.owner >= 0])
+    at = sets.unique(tree.owner[tree.owner >= 0])
     while at.size:
         found[at] = True
-        at = np.unique(tree.tree.parent[at])
+        at = sets.unique(tree.tree.parent[at])
         at = at[at >= 0]
         at = at[~found[at]]
     return found[:-1]
@@ -343,7 +343,7 @@ def _units(tree: HostTree, places: I64, works: Sequence[Work], codes: I64) -> tu
     own = numbers.get("", -2)
     nearest = np.append(tree.nearest(known), -1)
     above = nearest[np.where(tree.tree.parent >= 0, tree.tree.parent, n)]
-    first = np.unique(nearest[tree.owner[tree.owner >= 0]])
+    first = sets.unique(nearest[tree.owner[tree.owner >= 0]])
     first = first[first >= 0]
     # Outward, as long as the next operator with a formula is of the same family.
     while True:

@@ -21,7 +21,7 @@ from tracekit.inputs.clocks.same_process import FIRST_ORDINARY_PID, differ
 from tracekit.inputs.paths import Input, files_of
 from tracekit.inputs.stages import Stage
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow, schema
+from tracekit.model import arrow, schema, sets
 from tracekit.model.trace import Ledger, Note, Run
 
 __all__ = ["ProcessesTwice", "same_bytes", "without_copies"]
@@ -158,7 +158,7 @@ def _look(batch: pa.RecordBatch, found: dict[int, _ProcessWork]) -> None:
             first, last = int(starts[mine].min()), int(ends[mine].max())
             work = found.setdefault(pid, _ProcessWork(first, last))
             work.first, work.last = min(work.first, first), max(work.last, last)
-            work.ranks.update(rank for rank in np.unique(ranks[mine]).tolist() if rank >= 0)
+            work.ranks.update(rank for rank in sets.unique(ranks[mine]).tolist() if rank >= 0)
 
 
 def _overlap(one: _WatchedInput, other: _WatchedInput, pid: int) -> bool:

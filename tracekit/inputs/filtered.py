@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tracekit.errors import ArgumentTypeError, Option, UsageError, sentence
 from tracekit.inputs.selection import Bounds, Selection, SelectionBounds
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import Mask
 from tracekit.model.trace import Ledger, Trace, filter_with
 
@@ -69,7 +69,7 @@ def _account(batch: pa.RecordBatch, mask: Mask, ledgers: tuple[Ledger, ...]) -> 
     records = arrow.ints(batch.column("event_id")) if "event_id" in names else None
     in_order = sorted(ledgers, key=lambda ledger: ledger.source)
     firsts = np.array([ledger.source for ledger in in_order])
-    for source in np.unique(sources[~mask]).tolist():
+    for source in sets.unique(sources[~mask]).tolist():
         # One input may have the sources of several that were converted into it: they follow its own number.
         ledger = in_order[max(int(np.searchsorted(firsts, source, side="right")) - 1, 0)]
         mine = sources == source
@@ -80,7 +80,7 @@ def _account(batch: pa.RecordBatch, mask: Mask, ledgers: tuple[Ledger, ...]) -> 
             ledger.totals_out -= rows
         gone = rows
         if is_events and records is not None:
-            gone = len(np.setdiff1d(records[mine & ~mask], records[mine & mask]))
+            gone = len(sets.without(records[mine & ~mask], records[mine & mask]))
         gone = min(gone, ledger.kept)
         ledger.kept -= gone
         ledger.filtered += gone

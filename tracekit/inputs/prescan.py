@@ -22,7 +22,7 @@ from tracekit.inputs.clocks.placement import AUTO, COLLECTIVES, LAUNCHES, MOST_A
 from tracekit.inputs.execution_traces import COLUMNS as EXECUTION_COLUMNS
 from tracekit.inputs.execution_traces import EXECUTION_TRACES, KINETO, ExecutionJoins, calls_of, find_pairs, nodes_of
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow, schema
+from tracekit.model import arrow, schema, sets
 from tracekit.model.arrow import I64
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, Trace, concat
@@ -181,7 +181,7 @@ def _collectives_of(number: int, opened: ReadResult) -> Iterator[_InputCollectiv
         if schema.is_totals(batch) or not batch.num_rows:
             continue
         given = batch.column("rank")
-        ranks.update(np.unique(arrow.ints(given)[arrow.valid(given)]).tolist())
+        ranks.update(sets.unique(arrow.ints(given)[arrow.valid(given)]).tolist())
         if count > MOST_COLLECTIVES:
             continue
         kinds, names = (arrow.encoded(batch.column(name)) for name in ("kind", "name"))

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tracekit.errors import ArgumentTypeError, Option, UsageError, sentence
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow, schema
+from tracekit.model import arrow, schema, sets
 from tracekit.model.arrow import Column, Mask, pc
 from tracekit.model.trace import Ledger
 from tracekit.model.units import MAX_NS, TIME_EXPONENT, split_quantity, to_ns
@@ -186,7 +186,7 @@ def _left(batch: pa.RecordBatch, mask: Mask, ledger: Ledger) -> pa.RecordBatch:
     else:
         # One record may have made several rows: it counts as filtered when none of them is left.
         records = arrow.ints(batch.column("event_id"))
-        filtered = len(np.setdiff1d(records[~mask], records[mask]))
+        filtered = len(sets.without(records[~mask], records[mask]))
         ledger.events_out -= batch.num_rows - kept.num_rows
     filtered = min(filtered, ledger.kept)
     ledger.kept -= filtered

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I32, I64, U64, Bytes, Mask
 
 __all__ = [
@@ -209,7 +209,7 @@ def runs(digit: Mask, offsets: I64 | None = None) -> tuple[I64, I64]:
     begins, ends = edges[0::2], edges[1::2]
     if offsets is not None:
         between = offsets[(offsets > 0) & (offsets < digit.size)]
-        inside = np.unique(between[digit[between - 1] & digit[between]])
+        inside = sets.unique(between[digit[between - 1] & digit[between]])
         if inside.size:
             begins, ends = np.sort(np.append(begins, inside)), np.sort(np.append(ends, inside))
     return begins, ends

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol
 
 from tracekit import recorder
 from tracekit.errors import TracekitError
+from tracekit.model import sets
 from tracekit.model.display import encodable
 from tracekit.profiler import _cupti
 from tracekit.profiler._cupti import Collected, CuptiCall, CuptiWork
@@ -345,7 +346,6 @@ def _joined(trace: Trace) -> Trace:
 
     They are of one process: its ranges hold its calls, and the work of the calls counts for the ranges.
     """
-    import numpy as np
     import pyarrow as pa
 
     from tracekit.model import arrow
@@ -353,7 +353,7 @@ def _joined(trace: Trace) -> Trace:
     names = defaultdict(str, {ledger.source: Path(ledger.path).name for ledger in trace.ledgers})
     source = trace.events.column("source").to_numpy().copy()
     pid = arrow.ints(trace.events.column("pid"), -1)
-    pids = {int(number): set(pid[source == number].tolist()) for number in np.unique(source).tolist()}
+    pids = {int(number): set(pid[source == number].tolist()) for number in sets.unique(source).tolist()}
     devices = dict(trace.run.devices)
     for beside, suffix in [(number, suffix) for number in pids for suffix in BESIDE if names[number].endswith(suffix)]:
         stem = names[beside].removesuffix(suffix)

@@ -30,7 +30,7 @@ from tracekit.inputs import InputOptions
 from tracekit.inputs.clocks.placement import clock_mover
 from tracekit.inputs.prescan import WITHOUT_COLLECTIVES
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow, schema
+from tracekit.model import arrow, schema, sets
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.report import Cell
 from tracekit.model.schema import DEVICE_WORK, Kind
@@ -197,7 +197,7 @@ def _look(task: RankTask) -> RankPrescan:
     else:
         trace = _read(task, matched_collectives.COLUMNS | {"event_id"}, collectives.ARGS_OF)
     index = index_of(trace)
-    ranks = np.unique(index.ints("rank")[index.has("rank")]).tolist()
+    ranks = sets.unique(index.ints("rank")[index.has("rank")]).tolist()
     first = int(index.starts[0]) if index.starts.size else None
     if not ranks or trace.run.sources[0].format in WITHOUT_COLLECTIVES:
         return RankPrescan(trace.run, trace.ledgers, first, 0, frozenset(ranks), None, 0)

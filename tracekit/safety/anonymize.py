@@ -18,7 +18,7 @@ import pyarrow as pa
 from tracekit.credentials import MASK, SUSPECT, masked, masked_value
 from tracekit.lazy_dataclass import dataclass
 from tracekit.lazy_pattern import lazy_pattern
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import Column, DictColumn, Rows, pc
 from tracekit.model.trace import Key, Ledger, Run
 
@@ -162,7 +162,7 @@ def _tell(
 ) -> None:
     """Call `tell` for each text with the rows of the batch that have it."""
     of_row = arrow.codes(column) if isinstance(column, pa.DictionaryArray) else None
-    for code in np.unique(codes).tolist():
+    for code in sets.unique(codes).tolist():
         mine = places[codes == code]
         rows = mine if of_row is None else np.flatnonzero(np.isin(of_row, mine))
         if rows.size:

@@ -16,7 +16,7 @@ from tracekit.index import grouping
 from tracekit.index.devices import by_clock, by_input
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, Mask, pc
 from tracekit.model.report import Cell
 from tracekit.model.schema import DEVICE_WORK, Kind
@@ -127,7 +127,7 @@ def of_devices(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], colum
         labels = source_labels(index)
         of_row = [
             number
-            for number in np.unique(index.ints("source")).tolist()
+            for number in sets.unique(index.ints("source")).tolist()
             if source_label(labels, number) == row["source"]
         ]
         mine &= np.isin(index.ints("source"), of_row)
@@ -146,7 +146,7 @@ def of_devices(index: TraceIndex, _: ViewOptions, row: Mapping[str, Cell], colum
         return quantity(index, mine & kernel, "count", f"number of kernels {one}")
     if column == "copies":
         return quantity(index, mine & ~kernel, "count", f"number of copies and memsets {one}")
-    of_inputs = np.isin(inputs.codes, np.unique(inputs.codes[mine]))
+    of_inputs = np.isin(inputs.codes, sets.unique(inputs.codes[mine]))
     whole = span(index, inputs.codes, of_inputs, "first start to last end of all rows of the input, host rows too")
     if column == "span":
         return whole

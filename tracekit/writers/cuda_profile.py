@@ -31,7 +31,7 @@ import orjson
 import pyarrow as pa
 
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow, schema
+from tracekit.model import arrow, schema, sets
 from tracekit.model.arrow import I64, Column, DictColumn, Mask, Rows, pc
 from tracekit.model.schema import EVENTS, Kind
 from tracekit.model.trace import Run
@@ -212,7 +212,7 @@ def _device_work(batch: pa.RecordBatch, run: Run, written: Written) -> pa.Record
     codes = arrow.codes(kinds)
     words = arrow.texts(arrow.encoded(kinds).dictionary)
     keep = np.isin(codes, [at for at, word in enumerate(words) if word in _KINDS])
-    for code in np.unique(codes[~keep]).tolist():
+    for code in sets.unique(codes[~keep]).tolist():
         written.leave_out(f"kind {words[code]}", int((codes == code).sum()))
     dur = batch.column("dur_ns")
     keep &= _count(written, keep, dur.is_valid(), "no duration")

@@ -141,7 +141,7 @@ def _program(
         across = (ay[None, :] - by[:, None]) / (ax[None, :] - bx[:, None])
     along = np.diff(by) / np.diff(bx), np.diff(ay) / np.diff(ax)
     slopes = np.concatenate((across.ravel(), *along, [-steepest, steepest, 0.0]))
-    slopes = np.unique(slopes[np.abs(slopes) <= steepest])  # two limits at one time have no slope: inf or nan
+    slopes = sets.unique(slopes[np.abs(slopes) <= steepest])  # two limits at one time have no slope: inf or nan
     least = (by[None, :] - slopes[:, None] * bx[None, :]).max(axis=1)
     most = (ay[None, :] - slopes[:, None] * ax[None, :]).min(axis=1)
     fits = least <= most + 1e-3  # a thousandth of an ns: what floats leave over

@@ -29,6 +29,7 @@ from tracekit.analysis.clocks.line import LEAST, LEAST_FOR_DRIFT, ClockLine, fit
 from tracekit.analysis.segments import as_groups, as_int64, check_same_length
 from tracekit.analysis.statistics import nearest_rank
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import F64, I64, Mask, Numbers
 
 __all__ = [
@@ -197,7 +198,7 @@ def find(meeting: I64, clock: I64, member: I64, end: I64, n_clocks: int, hosts: 
     members, apart = np.ones(n_clocks, np.int64), np.zeros(n_clocks, np.int64)
     squares, freedom = 0.0, 0
     group = hosts[clock]
-    for number in np.unique(group).tolist():
+    for number in sets.unique(group).tolist():
         rows = np.flatnonzero(group == number)
         names, place, counts = np.unique(member[rows], return_inverse=True, return_counts=True)
         if names.size < 2:
@@ -222,7 +223,7 @@ def find(meeting: I64, clock: I64, member: I64, end: I64, n_clocks: int, hosts: 
         late[rows] = np.where(known, habit - middle, 0)[place]
         squares += float(((habit[known] - habit[known].mean()) ** 2).sum())
         freedom += count - 1
-        clocks = np.unique(clock[rows])
+        clocks = sets.unique(clock[rows])
         members[clocks] = count
         apart[clocks] = int(np.ptp(habit[known])) if count == 2 else 0
     return ExitBias(late, members, apart, math.sqrt(squares / freedom) if freedom else 0.0, freedom)

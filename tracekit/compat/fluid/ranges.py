@@ -14,7 +14,7 @@ from tracekit.index.launches import launches_of
 from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, Mask, pc
 from tracekit.model.display import plural
 from tracekit.model.report import Cell
@@ -179,7 +179,7 @@ def _within(spent: I64, events: pa.Table, hosts: _HostRanges, launch: I64, ran: 
     order = np.lexsort((at, lane))
     at, lane, ran = at[order], lane[order], ran[order]
     total = np.concatenate((np.zeros(1, np.int64), np.cumsum(ran)))
-    for number in np.unique(hosts.thread).tolist():
+    for number in sets.unique(hosts.thread).tolist():
         on_thread = np.flatnonzero(hosts.thread == number)
         low, high = np.searchsorted(lane, [number, number + 1])
         first = low + np.searchsorted(at[low:high], hosts.starts[on_thread], "left")
@@ -195,13 +195,13 @@ def _by_name(spent: I64, events: pa.Table, hosts: _HostRanges, work: I64, ran: I
     """
     codes, texts = text_codes(events.column("name"))
     names = [*texts, ""]
-    places = {hosts.names[n]: n for n in np.unique(hosts.name).tolist()}
+    places = {hosts.names[n]: n for n in sets.unique(hosts.name).tolist()}
     pairs = zip(codes[work].tolist(), _details(events, work), strict=True)
     target = np.array([places.get(names[code], places.get(detail, -1)) for code, detail in pairs], np.int64)
     with_range = np.flatnonzero(target >= 0)
     began = events.column("ts_ns").to_numpy()[work]
     direct = np.zeros(len(spent), np.int64)
-    for code in np.unique(target[with_range]).tolist():
+    for code in sets.unique(target[with_range]).tolist():
         of_name = with_range[target[with_range] == code]
         of_name = of_name[np.argsort(began[of_name], kind="stable")]
         ranges = np.flatnonzero(hosts.name == code)

@@ -32,7 +32,7 @@ from tracekit.index.sources import facts_by_source
 from tracekit.index.trace_index import TraceIndex
 from tracekit.lazy_dataclass import dataclass
 from tracekit.messages import DEVICE_TYPES_BY_KIND, HOST_TYPES_BY_KIND
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, Mask, pc
 from tracekit.model.arrow import Column as ArrowColumn
 from tracekit.model.display import plural
@@ -314,7 +314,7 @@ def rebuilt(
     parent, depth, crosses = tree[0].copy(), tree[1].copy(), tree[2].copy()
     order = np.arange(thread.size)
     in_file = np.lexsort((record, thread))
-    for lane in np.unique(thread[written]).tolist():
+    for lane in sets.unique(thread[written]).tolist():
         low, high = (int(np.searchsorted(thread, lane, side)) for side in ("left", "right"))
         rows = in_file[low:high]  # a lane is as long in one order as in the other
         by_level = by_levels(start[rows], end[rows], slack[rows])
@@ -401,7 +401,7 @@ class PaddleHosts:
 
         Where times are blurred those of one thread, which lie within each other or apart, are the sum of the outermost.
         """
-        if self.blurred and np.unique(self.thread[wanted]).size == 1:
+        if self.blurred and sets.unique(self.thread[wanted]).size == 1:
             outermost = wanted & ~rows_below(self.parent, self.depth, wanted)
             return int((self.end - self.start)[outermost].sum())
         return union_length(self.start[wanted], self.end[wanted])

@@ -185,7 +185,7 @@ def between(host: LaunchLook, device: LaunchLook, host_origin_ns: int, device_or
     if not calls.pid.size or not work.pid.size:
         return None
     both_state = bool((calls.pid != UNKNOWN).all() and (work.pid != UNKNOWN).all())
-    if not both_state and np.unique(calls.pid).size > 1:
+    if not both_state and sets.unique(calls.pid).size > 1:
         return None  # ids of several processes
     host_calls = device.calls
     if (

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tracekit.inputs.clocks.shared_ranges import NO_THREAD, ProcessRanges
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow, schema
+from tracekit.model import arrow, schema, sets
 from tracekit.model.arrow import I64, Chunked, Column, Mask
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Run
@@ -119,7 +119,7 @@ def look(batches: Iterable[pa.RecordBatch], texts: RangeTexts, *, pids: frozense
         pid, known = arrow.ints(batch.column("pid")), arrow.valid(batch.column("pid"))
         on_device = arrow.valid(batch.column("device")) | arrow.valid(batch.column("stream"))
         nameless |= bool((on_device & ~known).any())
-        numbers = np.unique(pid[known]).tolist()
+        numbers = sets.unique(pid[known]).tolist()
         every.update(numbers)
         for number in numbers:
             if pids is None or number in pids:
@@ -146,9 +146,9 @@ def _add(
     process = found.setdefault(pid, SurveyedProcess(pid, first, last))
     mine = parts.setdefault(pid, _Parts())
     process.first, process.last = min(process.first, first), max(process.last, last)
-    process.ranks.update(np.unique(arrow.ints(batch.column("rank"))[arrow.valid(batch.column("rank"))]).tolist())
+    process.ranks.update(sets.unique(arrow.ints(batch.column("rank"))[arrow.valid(batch.column("rank"))]).tolist())
     threads = arrow.ints(batch.column("tid"), NO_THREAD)
-    process.threads.update(np.unique(threads[threads != NO_THREAD]).tolist())
+    process.threads.update(sets.unique(threads[threads != NO_THREAD]).tolist())
     on_device = arrow.valid(batch.column("device")) | arrow.valid(batch.column("stream"))
     process.device_work += int(np.count_nonzero(on_device))
     kinds = _kinds(batch)

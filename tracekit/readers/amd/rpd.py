@@ -32,7 +32,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, Column, Mask, pc
 from tracekit.model.schema import Kind
 from tracekit.model.trace import Ledger, Run, SourceFacts
@@ -161,7 +161,7 @@ class _RpdReading:
             name: Numbers(*self._columns("rocpd_kernelapi", "api_ptr_id", name))
             for name in ("gridX", "gridY", "gridZ", "workgroupX", "workgroupY", "workgroupZ", "groupSegmentSize")
         }
-        self.of_autograd = np.unique(self._columns("ext_autogradapi", "api_ptr_id", "api_ptr_id")[0])
+        self.of_autograd = sets.unique(self._columns("ext_autogradapi", "api_ptr_id", "api_ptr_id")[0])
         self.blocks, self.items = self._units()
 
     def _columns(self, table: str, *names: str) -> tuple[I64, I64]:

@@ -8,7 +8,7 @@ from collections.abc import Collection
 import numpy as np
 import pyarrow as pa
 
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64
 from tracekit.model.schema import KINDS, Kind
 from tracekit.model.trace import Ledger
@@ -80,8 +80,8 @@ class Ascend(Special):
         pid, known = rows.ints("pid")
         formatted = known & ((pid < 0) | ((pid >= _FIRST_FORMATTED) & (pid < FIRST_TEXT_ID)))
         self._see_names()
-        self._calls.update(np.unique(pid[rows.has(HOST) & formatted]).tolist())
-        for number in np.unique(pid[rows.has(DEVICE) & known]).tolist():
+        self._calls.update(sets.unique(pid[rows.has(HOST) & formatted]).tolist())
+        for number in sets.unique(pid[rows.has(DEVICE) & known]).tolist():
             self._hardware.setdefault(number, self._device(number))
         at_call = formatted & (rows.has(HOST) | (rows.has(MOVABLE) & np.isin(pid, list(self._calls))))
         tasks = known & (rows.has(DEVICE) | (rows.has(MOVABLE) & np.isin(pid, list(self._hardware))))
@@ -209,7 +209,7 @@ class Autograd(Special):
         texts = self.reading.run.ids
         places = [
             number
-            for number in np.unique(pid[known & rows.has(MOVABLE)]).tolist()
+            for number in sets.unique(pid[known & rows.has(MOVABLE)]).tolist()
             if texts.get(("pid", self.reading.options.source, number), "").lower() == _ON_DEVICE.lower()
         ]
         if places:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I32, I64, Column, DictColumn, Mask, pc
 from tracekit.model.schema import EVENTS
 from tracekit.readers.builder import Values
@@ -516,7 +516,7 @@ class ColumnBlock:
     ) -> bool:
         """Return whether only rows lack a value whose names allow it."""
         lacking = ~arrow.valid(cast("Column", values))
-        return not lacking.any() or all(absent_for(names[at][0]) for at in np.unique(which[lacking]).tolist())
+        return not lacking.any() or all(absent_for(names[at][0]) for at in sets.unique(which[lacking]).tolist())
 
     def _args(self) -> Column | None:
         """Return the JSON of what stays as printed, null for a row without."""

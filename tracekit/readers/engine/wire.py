@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import I64, Bytes, Mask
 from tracekit.model.digits import SEVEN, STEPS, numbers_of, signed, varint_at
 
@@ -252,7 +253,7 @@ def _run(rows: I64) -> I64 | slice:
 
 def _distinct_tags(tags: Words) -> list[int]:
     few = int(tags.max()) < _USUAL
-    found: list[int] = (np.flatnonzero(np.bincount(tags.view(np.int64))) if few else np.unique(tags)).tolist()
+    found: list[int] = (np.flatnonzero(np.bincount(tags.view(np.int64))) if few else sets.unique(tags)).tolist()
     return found
 
 

@@ -13,6 +13,7 @@ from itertools import count, islice
 import numpy as np
 
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import I32, I64, Mask
 from tracekit.model.digits import signed
 from tracekit.readers.engine.wire import BYTES, WireMessage, scan
@@ -165,7 +166,7 @@ class Sequences:
         old = fields.of(numbers.CLEARED, 0)
         cleared[old.row[old.value != 0]] = True
         lost = fields.of(numbers.LOST, 0)
-        changes = np.unique(
+        changes = sets.unique(
             np.concatenate(
                 (
                     np.flatnonzero(cleared),

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.units import MAX_NS
 from tracekit.readers.engine.wire import WireMessage
@@ -272,7 +273,7 @@ class PacketTimes:
         """Return the times of events that count from each other, ns. packets: in order."""
         epoch, first = stated.of(packets, "epoch", -1), stated.of(packets, "reference_us", BAD)
         out = np.full(len(packets), BAD, np.int64)
-        for one in np.unique(epoch[first >= 0]).tolist():
+        for one in sets.unique(epoch[first >= 0]).tolist():
             counting = np.flatnonzero((epoch == one) & (first >= 0))
             begin = self._passed.get(one, 0)
             sums = begin + np.cumsum(deltas[counting].astype(np.float64))

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from tracekit.model import sets
 from tracekit.model.schema import DEVICE_WORK, Kind
 from tracekit.model.trace import Ledger
 from tracekit.model.units import MAX_NS
@@ -237,7 +238,7 @@ class _Paddle:
                 self.host = int(pid[host][0])
         device, known = rows.ints("device")
         if known.any():
-            self.devices.update(np.unique(device[known]).tolist())
+            self.devices.update(sets.unique(device[known]).tolist())
 
     def _finished(self, rows: EventRows) -> pa.RecordBatch:
         columns, count = rows.columns, rows.count

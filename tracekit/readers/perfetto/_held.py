@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, Column, Mask
 from tracekit.readers.engine.protobuf import INT32_MAX, INT64_MAX
 from tracekit.readers.engine.wire import Fields, Picked, scan
@@ -129,7 +129,7 @@ def columns_held(shape: I64, held: Column, texts: PacketTexts) -> dict[str, Colu
     count = len(shape)
     flat, first = _numbers(held)
     out: dict[str, tuple[I64, Mask]] = {}
-    for code in np.unique(shape[shape != 0]).tolist():
+    for code in sets.unique(shape[shape != 0]).tolist():
         rows = np.flatnonzero(shape == code)
         at = first[rows]
         for name in _names(code):

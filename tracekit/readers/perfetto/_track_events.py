@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import F64, I32, I64, Column, Mask
 from tracekit.model.trace import Ledger
 from tracekit.readers.engine.wire import Fields, Picked, WireMessage, scan
@@ -74,7 +74,7 @@ class Legacy:
         identity, kind = self._identity(inner, count)
         number = np.full(len(what), -1, np.int64)
         arrows = np.zeros(len(what), np.float64)
-        for code in np.unique(phase[untyped]).tolist():
+        for code in sets.unique(phase[untyped]).tolist():
             letter = chr(code) if 0 < code < 128 else ""
             in_phase = untyped & (phase == code)
             at = rows[in_phase]
@@ -455,7 +455,7 @@ class TrackEvents:
         if not where.any():
             return value
         out = value.copy()
-        for each in np.unique(track[where]).tolist():
+        for each in sets.unique(track[where]).tolist():
             counter = self.tracks.counter(each)
             if counter.scale == 1 and not counter.steps:
                 continue

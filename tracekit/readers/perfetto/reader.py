@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import Mask
 from tracekit.model.digits import varint_at
 from tracekit.model.trace import Ledger, Run, SourceFacts
@@ -206,7 +206,7 @@ class _PerfettoReading:
         fields = block.fields
         taken = self._take_facts(block)
         self.ledger.facts += int(np.count_nonzero(taken))
-        bad = np.unique(fields.bad)
+        bad = sets.unique(fields.bad)
         if len(bad):
             taken[bad] = True
             text = "dropped: packets that are no protobuf messages"

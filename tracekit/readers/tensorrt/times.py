@@ -28,6 +28,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from tracekit.model import sets
 from tracekit.readers.base import Confidence, Head, ReadOptions, ReadResult
 from tracekit.readers.engine.torn import drop_torn
 from tracekit.readers.printed.starts import with_order
@@ -128,7 +129,7 @@ def _batches(found: list[Any], options: ReadOptions, ledger: Ledger) -> Iterator
     length = np.where((length < 0) & (start >= 0) & (stop >= start), stop - start, length)
     good = (start >= 0) & (length >= 0)
     bad = len(found) - int(good.sum())
-    first_bad = np.setdiff1d(np.arange(len(found)), place[good])[:1].tolist()
+    first_bad = sets.without(np.arange(len(found)), place[good])[:1].tolist()
     where = f"query {first_bad[0]}" if first_bad else ""
     ledger.drop("bad-time", bad, where=where, text="dropped: queries without a start or a time of compute")
     ledger.kept += int(good.sum())

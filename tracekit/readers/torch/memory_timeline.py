@@ -25,6 +25,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from tracekit.model import sets
 from tracekit.readers.base import Confidence, Head, ReadOptions, ReadResult
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def _of_moments(times: list[Any], sizes: list[Any], ledger: Ledger) -> _Changes:
     at, held = at[~bad], held[~bad]
     change = np.diff(held, axis=0, prepend=np.zeros((1, held.shape[1]), np.int64))
     moment, category = np.nonzero(change)
-    changed = np.unique(moment)
+    changed = sets.unique(moment)
     ledger.kept += changed.size
     ledger.ignore("moments without a change", held.shape[0] - changed.size)
     last = np.append(moment[1:] != moment[:-1], True)[: moment.size]

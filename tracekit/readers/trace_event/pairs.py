@@ -18,7 +18,7 @@ from collections.abc import Generator, Iterator
 import numpy as np
 import pyarrow as pa
 
-from tracekit.model import arrow, schema
+from tracekit.model import arrow, schema, sets
 from tracekit.model.arrow import I64, Column, Mask
 from tracekit.model.trace import Ledger, concat
 from tracekit.readers.builder import event_batch
@@ -127,7 +127,7 @@ class Pairs:
                 most = pairing.MOST_OPEN
                 text = f"more than {most} ranges of one lane are open: the outermost were given without an end"
                 self.ledger.note("too-many-open", text, len(forgotten))
-            yield from self._rows(match, np.setdiff1d(done, waiting))
+            yield from self._rows(match, sets.without(done, waiting))
             open_ = arrow.take(match.table, waiting) if len(waiting) else None
         if open_ is not None:
             match = _Match(open_)
@@ -240,7 +240,7 @@ def _in_order(match: _Match, changes: Mask) -> I64:
         return rows
     heads = np.append(0, np.flatnonzero(changes) + 1)
     stops = np.append(heads[1:], len(rows))
-    for at in np.unique(np.searchsorted(heads, later, "right") - 1).tolist():
+    for at in sets.unique(np.searchsorted(heads, later, "right") - 1).tolist():
         lane = rows[heads[at] : stops[at]]
         even = len(lane) // 2 * 2  # a cut file may end with a begin
         if not _are_beside(lane[:even], match) or (even < len(lane) and not match.begins[lane[-1]]):

@@ -48,7 +48,7 @@ import pyarrow as pa
 from tracekit.errors import ParseError
 from tracekit.lazy_dataclass import dataclass
 from tracekit.messages import ProtobufMessage, messages
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, Mask, Rows, pc
 from tracekit.model.digits import varint_at
 from tracekit.model.schema import Kind
@@ -465,7 +465,7 @@ class XPlaneBatch:
 
     def totals(self, first: int, source: int) -> Iterator[pa.RecordBatch]:
         """Yield rows of events with a number of occurrences instead of a time, line by line. first: their order."""
-        for at in np.unique(self.line[self.good & self.summed]).tolist():
+        for at in sets.unique(self.line[self.good & self.summed]).tolist():
             rows = np.flatnonzero(self.good & self.summed & (self.line == at)).tolist()
             lengths = self.scanned.length[rows].tolist()
             args = [orjson.dumps({"plane": self.plane.name, "dur_ps": length}).decode() for length in lengths]
@@ -525,7 +525,7 @@ class XPlaneBatch:
             kind_of(_ROLES[pair // len(self.names)], self.names[pair % len(self.names)].name) for pair in pairs
         ]
         codes = np.array([_KINDS.index(kind) for kind, _ in kinds_of_pairs], np.int32)[place]
-        for at in np.unique(self.line[keep[role == _ROLES.index(PlaneRole.OPS)]]).tolist():
+        for at in sets.unique(self.line[keep[role == _ROLES.index(PlaneRole.OPS)]]).tolist():
             rows = np.flatnonzero(self.line[keep] == at)
             enclosing = rows[_encloses(self.offset[keep[rows]], self.behind[keep[rows]])]
             codes[enclosing] = _KINDS.index(Kind.OTHER)

@@ -12,6 +12,7 @@ import numpy as np
 
 from tracekit.analysis.intervals import coverage, merge
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import I64
 from tracekit.model.display import escape_controls, plural, shown_name
 from tracekit.model.names import short_names
@@ -177,7 +178,7 @@ def _row(figure: Timeline, row: _Busy, edges: I64, span: int) -> StillRow:
     kinds = np.where(heights > 0, weights.argmax(axis=0), -1)
     paths = tuple(
         (color_of(figure.kinds[kind], kind), _path(np.where(kinds == kind, heights, 0)))
-        for kind in np.unique(kinds[kinds >= 0]).tolist()
+        for kind in sets.unique(kinds[kinds >= 0]).tolist()
     )
     return StillRow(row.heading, row.label, percent(int(whole.sum()), span), paths)
 

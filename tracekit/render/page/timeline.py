@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow, digits
+from tracekit.model import arrow, digits, sets
 from tracekit.model.arrow import F64, I32, I64, Bytes, Chunked, Column, Numbers, pc
 from tracekit.model.display import escape_controls, shown_name
 from tracekit.model.report import Finding, FindingEvents
@@ -238,7 +238,7 @@ def _places(figure: Timeline, finding: Finding) -> tuple[I64, int]:
     if finding.owner and places.size:
         mine = np.array([_is_of(group, finding.owner) for group in _lane_groups(figure, places)], np.bool_)
         rows, places = (rows[mine], places[mine]) if mine.any() else (rows, places)
-    if np.unique(events.ids[rows]).size < places.size:
+    if sets.unique(events.ids[rows]).size < places.size:
         return places[:0], 0  # several events have the id: which one is meant is not known
     return np.sort(places), places.size
 
@@ -278,7 +278,7 @@ class _PlacesByName:
         plain = packed(planes(none), planes(none), planes(steps_of(places))), (0, 0, places.size)
         hit = np.zeros(len(self.events), np.bool_)
         hit[places] = True
-        lanes = np.unique(self.lanes[places]).astype(np.int64)
+        lanes = sets.unique(self.lanes[places]).astype(np.int64)
         candidates = np.flatnonzero(np.isin(self.lanes, lanes))
         starts = self.events.starts_at(candidates) // unit
         own = self.events.starts_at(places) // unit
@@ -835,7 +835,7 @@ def _queues(figure: Timeline, group_of: Sequence[int]) -> list[dict[str, object]
     """Return a track for each group whose work was launched by calls: a script fills it from the launches."""
     lane_of_row = np.repeat(np.arange(len(figure.lanes)), [lane.depth for lane in figure.lanes])
     rows = np.searchsorted(figure.events.first, figure.launches[1], "right") - 1
-    lanes = np.unique(lane_of_row[rows]).tolist()
+    lanes = sets.unique(lane_of_row[rows]).tolist()
     groups = sorted({group_of[lane] for lane in lanes})
     return [{"label": "queue", "unit": "", "group": group, "n": 0, "queue": True} for group in groups]
 

@@ -39,6 +39,7 @@ from tracekit.index.work_phases import ARGS_OF as _PHASE_ARGS
 from tracekit.index.work_phases import COLUMNS as _PHASE_COLUMNS
 from tracekit.index.work_phases import PHASES, phase_of_work
 from tracekit.index.work_units import ARGS_OF, KINDS, LIMITS, WorkUnits, work_units
+from tracekit.model import sets
 from tracekit.model.arrow import F64, I64, Mask
 from tracekit.model.report import Cell, Column, ReportTable, Section
 from tracekit.model.schema import DEVICE_WORK, Kind
@@ -243,7 +244,7 @@ def _phases(index: TraceIndex, units: WorkUnits, options: ViewOptions) -> list[R
     event = np.full(index.events.num_rows, -1, np.int64)
     event[tree.work] = np.arange(tree.work.size)
     of_unit = of_work[event[units.main]]
-    used = np.unique(of_work).tolist()
+    used = sets.unique(of_work).tolist()
     names: list[Cell] = [PHASES[code] for code in used]
     place = np.full(len(PHASES), -1, np.int64)
     place[used] = np.arange(len(used))
@@ -293,9 +294,9 @@ def _steps(index: TraceIndex, units: WorkUnits, options: ViewOptions) -> list[Re
     launched = np.where(tree.launch >= 0, index.starts[np.maximum(tree.launch, 0)], index.starts[tree.work])
     every: dict[str, list[Cell]] = {key: [] for key in ("owner", "step", "step_time", "mfu", "hfu", "known")}
     rows: dict[str, list[Cell]] = {key: [] for key in ("owner", "steps", "step_time", "mfu", "mfu_min", "hfu", "known")}
-    for owner in np.unique(unit_owner).tolist():
+    for owner in sets.unique(unit_owner).tolist():
         mine, own_work = unit_owner == owner, work_owner == owner
-        devices = len(np.unique(index.ints("device")[tree.work[own_work]]))
+        devices = len(sets.unique(index.ints("device")[tree.work[own_work]]))
         at = np.flatnonzero(host.owner == owner)
         if at.size:
             # Work is of the step that was open when it was launched.

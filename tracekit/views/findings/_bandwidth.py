@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracekit.index import collectives
+from tracekit.model import sets
 from tracekit.model.arrow import I64
 from tracekit.model.display import plural
 from tracekit.model.report import Cell, Finding
@@ -94,7 +95,7 @@ def _kernels(facts: Facts, row: dict[str, Cell]) -> I64:
 def _bound(facts: Facts, kernels: I64, ratio: float) -> tuple[Bound, int, int]:
     """Return the largest bound of the owners if these kernels took that share of their time, its owner, their time."""
     best, who, most = Bound(0, 0.0, on_path=False), 0, 0
-    for owner in np.unique(facts.owners.codes[kernels]).tolist():
+    for owner in sets.unique(facts.owners.codes[kernels]).tolist():
         rows = facts.within(owner, kernels)
         total = int(facts.lengths[rows].sum())
         bound = facts.bound(owner, rows, most=round(total * (1 - ratio)))

@@ -754,7 +754,7 @@ def read_back(facts: Facts, calls: I64) -> ReadBack:
     # A copy goes with a wait that is its own call, in the same operator, or the next call of its thread.
     near = next_to(facts, calls, -1), _inside(facts, their_calls, around)
     together = facts.marked(calls, *near)[their_calls]
-    return ReadBack(np.union1d(calls, their_calls[together]), around, copies[together])
+    return ReadBack(sets.union(calls, their_calls[together]), around, copies[together])
 
 
 def waits_with(facts: Facts, calls: I64, waits: I64) -> I64:

@@ -124,7 +124,7 @@ def _bound(facts: Facts, owner: int, pieces: I64) -> Bound:
     Nor the read-backs just before them: an operator that computes on the host needs its input there.
     """
     own = facts.graphs[owner]
-    rows = np.unique(own.rows[pieces])
+    rows = sets.unique(own.rows[pieces])
     mask = np.zeros(own.rows.size, np.bool_)
     mask[pieces] = True
     quiet = rows[~_holding(facts, rows, facts.calls_of(facts.work.rows))]
@@ -136,7 +136,7 @@ def _bound(facts: Facts, owner: int, pieces: I64) -> Bound:
     if not waits.size:
         return bound
     gone = read_back(facts, waits)
-    others = np.unique(np.concatenate((own.rows[mask], gone.operators, gone.copies)))
+    others = sets.unique(np.concatenate((own.rows[mask], gone.operators, gone.copies)))
     with_waits = facts.without(owner, gone.calls, others)
     return with_waits if with_waits.ns > bound.ns else bound
 
@@ -151,14 +151,14 @@ def _reads_before(facts: Facts, owner: int, rows: I64) -> I64:
     order = np.lexsort((facts.starts[calls], lanes[: calls.size]))
     calls, lanes = calls[order], lanes[: calls.size][order]
     found = []
-    for lane in np.unique(of_rows).tolist():  # few: the threads
+    for lane in sets.unique(of_rows).tolist():  # few: the threads
         mine, own = calls[lanes == lane], rows[of_rows == lane]
         at = np.searchsorted(facts.starts[mine], facts.starts[own]) - 1
         own, at = own[at >= 0], at[at >= 0]
         before = mine[at]
         near = facts.starts[own] - (facts.starts[before] + facts.lengths[before])
         found.append(before[(near >= 0) & (near <= _JUST_BEFORE_NS)])
-    last = np.unique(np.concatenate(found))
+    last = sets.unique(np.concatenate(found))
     waits: I64 = last[np.isin(last, facts.graphs[owner].waits)]
     return waits
 
@@ -174,7 +174,7 @@ def _holding(facts: Facts, rows: I64, calls: I64) -> Mask:
 def _finding(facts: Facts, owner: int, name: str, pieces: I64, bound: Bound) -> Finding:
     own = facts.graphs[owner]
     nodes = own.graph.nodes
-    rows = np.unique(own.rows[pieces])
+    rows = sets.unique(own.rows[pieces])
     lengths = nodes.ends[pieces] - nodes.starts[pieces]
     each = np.zeros(rows.size, np.int64)
     np.add.at(each, np.searchsorted(rows, own.rows[pieces]), lengths)

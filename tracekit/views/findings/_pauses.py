@@ -128,14 +128,14 @@ def _waits_around(facts: Facts, owner: int, pauses: Pauses) -> int:
 
     A checkpoint copies to the host what it then writes: done elsewhere or less often, both go.
     """
-    held = np.unique(pauses.around[_known(facts, pauses)])
+    held = sets.unique(pauses.around[_known(facts, pauses)])
     if not held.size:
         return 0
     ranges, silent = facts.ranges(held), merge(pauses.starts, pauses.ends)
     held_silent = length(intersection(ranges, silent))
     if 2 * held_silent < length(ranges):  # the ranges do something else, and pause now and then
         return 0
-    waits = facts.ranges(facts.within(owner, np.unique(facts.graphs[owner].waits)))
+    waits = facts.ranges(facts.within(owner, sets.unique(facts.graphs[owner].waits)))
     kernels = facts.kinds(Kind.KERNEL) & facts.timed & (facts.owners.codes == owner)
     return length(intersection(ranges, difference(waits, facts.ranges(np.flatnonzero(kernels)))))
 
@@ -283,7 +283,7 @@ def _steps(facts: Facts, owner: int, pauses: Pauses) -> str:
         return ""
     starts = facts.steps.starts[mine]
     place = np.searchsorted(starts, pauses.starts + (pauses.ends - pauses.starts) // 2, "right") - 1
-    held = np.unique(place[pauses.in_step])
+    held = sets.unique(place[pauses.in_step])
     if not held.size:
         return ", between the steps"
     rows = facts.steps.rows[mine[held]]

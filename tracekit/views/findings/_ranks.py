@@ -104,7 +104,7 @@ def _saving(facts: Facts, met: MatchedCollectives, waiting: Mask, late: I64) -> 
     """
     best, who = Bound(0, 0.0, on_path=False), -1
     by = np.zeros(facts.starts.size, np.int64)
-    for owner in np.unique(met.owner[waiting]).tolist():
+    for owner in sets.unique(met.owner[waiting]).tolist():
         if facts.graphs and owner not in facts.graphs:
             continue
         mine = waiting & (met.owner == owner)
@@ -120,7 +120,7 @@ def _saving(facts: Facts, met: MatchedCollectives, waiting: Mask, late: I64) -> 
 
 def _add_times(facts: Facts, met: MatchedCollectives, waiting: Mask, times: dict[str, Ranges]) -> None:
     """Add the times in which the owners of these rows of `met` wait."""
-    for owner in np.unique(met.owner[waiting]).tolist():
+    for owner in sets.unique(met.owner[waiting]).tolist():
         here = facts.ranges(met.rows[waiting & (met.owner == owner)])
         label = facts.label(owner)
         times[label] = union(times[label], here) if label in times else here

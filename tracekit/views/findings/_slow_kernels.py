@@ -17,7 +17,7 @@ from tracekit.index import work_units as _work_units
 from tracekit.index.work_units import UnitGroup, WorkUnits, work_units
 from tracekit.lazy_dataclass import dataclass
 from tracekit.lazy_pattern import lazy_pattern
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.patterns import rows_found
 from tracekit.model.report import Finding
@@ -101,11 +101,11 @@ def _slow_groups(facts: Facts, owner: int, units: WorkUnits, able: Mask) -> list
     """Return the groups of an owner in its window that are far from what devices of their kind reach."""
     main = units.main
     mine = np.zeros(facts.starts.size, np.bool_)
-    mine[facts.within(owner, np.unique(main))] = True
+    mine[facts.within(owner, sets.unique(main))] = True
     # Work that is nearly nothing has no floor worth comparing with: launching it takes longer.
     usable = mine[main] & able[units.group] & (units.floor_ns >= _LEAST_FLOOR_NS) & ~units.quicker
     out = []
-    for code in np.unique(units.group[usable]).tolist():
+    for code in sets.unique(units.group[usable]).tolist():
         at = np.flatnonzero(usable & (units.group == code))
         group = units.groups[code]
         ns, floor = int(units.ns[at].sum()), float(units.floor_ns[at].sum())

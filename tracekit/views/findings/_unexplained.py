@@ -17,6 +17,7 @@ from tracekit.index import pauses as _pauses_of_hosts
 from tracekit.index.gaps import THREAD, keys_of
 from tracekit.index.pauses import Pauses
 from tracekit.index.steps import covered
+from tracekit.model import sets
 from tracekit.model.arrow import I64
 from tracekit.model.display import plural
 from tracekit.model.report import Evidence, Finding
@@ -264,7 +265,7 @@ def _host(facts: Facts, owner: int, left: Ranges) -> tuple[str, str]:
         return "What the host does is not known: the trace has no host rows.", ""
     own = facts.graphs[owner]
     nodes, host = own.graph.nodes, own.graph.nodes.devices_from
-    launching = np.unique(nodes.chain[:host][nodes.parts[:host] == PathPart.LAUNCH])
+    launching = sets.unique(nodes.chain[:host][nodes.parts[:host] == PathPart.LAUNCH])
     if launching.size:
         at = np.flatnonzero(np.isin(nodes.chain[:host], launching))
         who = "the threads that launch"

@@ -10,6 +10,7 @@ import numpy as np
 from tracekit.index import fusion_chains as _chains
 from tracekit.index import work_units as _work_units
 from tracekit.index.fusion_chains import FusionChains, fusion_chains
+from tracekit.model import sets
 from tracekit.model.arrow import I64
 from tracekit.model.display import plural
 from tracekit.model.report import Finding
@@ -50,7 +51,7 @@ def unfused_kernels(facts: Facts) -> RuleResult:
         certain = int(chains.between[at][chains.certain[at]].sum()) >= _CERTAIN * between
         ns = int(facts.lengths[chains.rows[at]].sum())
         names, calls = _largest(chains, at)
-        count = np.unique(chains.chain[at]).size
+        count = sets.unique(chains.chain[at]).size
         first = chains.units.groups[int(chains.units.group[chains.unit[at[0]]])].call.name
         found.append(
             Finding(

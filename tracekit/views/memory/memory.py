@@ -30,7 +30,7 @@ from tracekit.index.memory_totals import RUNNING_TOTALS, TYPES, extracted, state
 from tracekit.index.sources import source_label, source_labels, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, Chunked, pc
 from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, Curve, Picture, ReportTable, Section, StackedCurve
@@ -82,7 +82,7 @@ def curves(times: I64, sizes: I64, kinds: I64, places: I64, labels: list[str], a
                 layers.append((word, times[of_file], values[of_file]))
                 continue
             of_kind = at_place[kinds[at_place] == kind]
-            for code in np.unique(memory[of_kind]).tolist():
+            for code in sets.unique(memory[of_kind]).tolist():
                 rows = of_kind[memory[of_kind] == code]
                 name = f"{word}, {words[code]}" if words[code] else word
                 layers.append((name, times[rows], _running(sizes[rows])))
@@ -275,7 +275,7 @@ def _stacked(index: TraceIndex, memory: _MemoryRows) -> tuple[list[StackedCurve]
     timed = (memory.kind == 0) & ~np.isin(index.ints("source")[memory.rows], synthetic_sources(index))
     at = np.flatnonzero(timed)
     # A place of which some rows give no total has no whole that its categories could add up to.
-    partly = np.unique(memory.place[at[~known[at]]])
+    partly = sets.unique(memory.place[at[~known[at]]])
     at = at[~np.isin(memory.place[at], partly)]
     times = since_origin(index, memory.rows[at], memory.times[at])
     return category_curves(blocks, memory.rows[at], times, memory.place[at], values[at], memory.labels)
@@ -493,7 +493,7 @@ def _counter_rows(index: TraceIndex, memory: _MemoryRows) -> I64:
     mask = index.kind_mask({Kind.COUNTER}) & wanted.to_numpy(zero_copy_only=False)[codes]
     mask &= index.has("value")
     sources = index.ints("source")
-    mask &= ~np.isin(sources, np.unique(sources[memory.rows]))
+    mask &= ~np.isin(sources, sets.unique(sources[memory.rows]))
     return np.flatnonzero(mask)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracekit.index.memory_blocks import CATEGORIES, HELD_BEFORE, RULES, MemoryBlocks
+from tracekit.model import sets
 from tracekit.model.arrow import I64
 from tracekit.model.report import StackedCurve
 from tracekit.model.units import Unit
@@ -39,7 +40,7 @@ def category_curves(
     totals: what the place holds after each row.
     """
     curves, notes = [], []
-    for place in np.unique(places).tolist():
+    for place in sets.unique(places).tolist():
         at = np.flatnonzero(places == place)
         at = at[np.argsort(times[at], kind="stable")]
         held = _held(blocks, rows[at])

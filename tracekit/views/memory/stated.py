@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tracekit.index.memory_totals import extracted
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, Chunked
 from tracekit.model.report import Cell, ReportTable, StackedCurve
 from tracekit.model.units import Unit
@@ -70,7 +70,7 @@ def stated_table(
         held = _held(sizes[at], codes[at], len(words))
         peak = placed.peaks.get(number)
         column = int(np.searchsorted(placed.rows[at], peak[0])) if peak is not None else -1
-        for code in np.unique(codes[at]).tolist():
+        for code in sets.unique(codes[at]).tolist():
             gained = sizes[at][(codes[at] == code) & (sizes[at] > 0)]
             now = int(held[code, column]) if peak is not None else None
             rows.append((number, code, now, int(held[code].max()), gained.size, int(gained.sum())))
@@ -98,7 +98,7 @@ def stated_curves(
     """Return the curve of each place. totals: of the place after each row, -1 where it is not whole."""
     codes, words = categories
     curves = []
-    for number in np.unique(places).tolist():
+    for number in sets.unique(places).tolist():
         at = np.flatnonzero(places == number)
         at = at[np.argsort(times[at], kind="stable")]
         if not at.size or times[at[0]] == times[at[-1]]:

@@ -21,6 +21,7 @@ from tracekit.index.matched_collectives import MatchedCollectives
 from tracekit.index.parallel_groups import HOST, listed
 from tracekit.index.trace_index import TraceIndex
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import F64, I64, Mask
 from tracekit.views.ranks.skews import CHANCE, LEAST_LATE, Skews, tail_chance
 
@@ -69,14 +70,14 @@ def late_groups(
     index: TraceIndex, owners: _owners.Owners, met: MatchedCollectives, skews: Skews, clocks: RankClocks
 ) -> list[LateGroup]:
     """Return the groups of two ranks or more that come late together, the latest first; none within another."""
-    here = np.unique(met.owner)
+    here = sets.unique(met.owner)
     if here.size < 3 or not skews.judged.any() or too_many(owners, met):
         return []
     arrivals = _arrivals(owners, met, skews, clocks)
     found: list[LateGroup] = []
-    for noun, sets in _known(index, owners, here):
-        for name, group in sets:
-            if (late := _tested(arrivals, here, name, group, len(sets), strict=False)) is not None:
+    for noun, known in _known(index, owners, here):
+        for name, group in known:
+            if (late := _tested(arrivals, here, name, group, len(known), strict=False)) is not None:
                 found.append(late)
         if found and noun == HOST:
             break  # what a host explains is not said again of its parallel groups
@@ -132,14 +133,14 @@ def _known(
     for noun in (HOST, *rank_groups.dimensions(index).labels):
         groups = rank_groups.find(index, noun)
         of_owner = groups.events[first[here]]
-        sets = []
-        for number in np.unique(of_owner).tolist():
+        named = []
+        for number in sets.unique(of_owner).tolist():
             members = tuple(here[of_owner == number].tolist())
             if number != groups.unknown and 2 <= len(members) < here.size:
                 name = groups.labels[number] if noun != HOST else f"host {groups.labels[number]}"
-                sets.append((name, members))
-        if 0 < len(sets) <= _MOST_SETS:
-            yield noun, sets
+                named.append((name, members))
+        if 0 < len(named) <= _MOST_SETS:
+            yield noun, named
 
 
 def _split(arrivals: _Arrivals, here: I64) -> Iterator[tuple[int, ...]]:

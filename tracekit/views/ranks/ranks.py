@@ -30,6 +30,7 @@ from tracekit.index.matched_collectives import MatchedCollectives
 from tracekit.index.sources import synthetic_sources
 from tracekit.index.trace_index import TraceIndex, join, notes_on_rows
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, ReportTable, Section
@@ -122,7 +123,7 @@ def loads(index: TraceIndex, owners: _owners.Owners) -> Loads:
     steps = _extents.step_extents(index, owners).steps
     work = index.pick(DEVICE_WORK)
     communication, _ = matched_collectives.communication(index, owners)
-    present = np.unique(np.concatenate((owners.codes[communication], owners.codes[work.rows], steps.owner)))
+    present = sets.unique(np.concatenate((owners.codes[communication], owners.codes[work.rows], steps.owner)))
     owner = owners.codes[work.rows]
     ends = work.starts + work.durations
     talk = np.isin(work.rows, collectives.kernels(index)[0])
@@ -229,7 +230,7 @@ def _largest(
 def _of_clocks(
     owners: _owners.Owners, met: MatchedCollectives, clocks: RankClocks, options: ViewOptions
 ) -> ReportTable:
-    present = np.unique(met.owner).tolist()
+    present = sets.unique(met.owner).tolist()
     known = clocks.known
     columns = [
         Column("owner", "Rank", Unit.TEXT, [owners.labels[o] for o in present], 0, "place"),
@@ -281,7 +282,7 @@ def _balance(owners: _owners.Owners, load: Loads, options: ViewOptions) -> Repor
 
 
 def _clock_notes(owners: _owners.Owners, met: MatchedCollectives, clocks: RankClocks) -> list[str]:
-    present = np.unique(met.owner)
+    present = sets.unique(met.owner)
     notes = []
     if not clocks.known[present].all():
         few = [owners.labels[o] for o in present[~clocks.known[present]].tolist()]

@@ -13,6 +13,7 @@ from tracekit.analysis.statistics import grouped
 from tracekit.index import owners as _owners
 from tracekit.index.matched_collectives import MatchedCollectives
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import I64, Mask
 
 __all__ = [
@@ -112,7 +113,7 @@ def skews_of(met: MatchedCollectives, clocks: RankClocks) -> Skews:
 def stragglers(owners: _owners.Owners, met: MatchedCollectives, skews: Skews) -> list[Straggler]:
     """Return the owners that came last significantly more often than by chance, most often first."""
     came = np.bincount(skews.latest[skews.sure], minlength=len(owners))
-    present = np.unique(met.owner).tolist()
+    present = sets.unique(met.owner).tolist()
     sizes = np.array([n for *_, n in met.names], np.int64)[met.kind]
     in_sure = np.bincount(met.owner[skews.sure[met.meeting]], minlength=len(owners))
     stragglers_found = []
@@ -122,7 +123,7 @@ def stragglers(owners: _owners.Owners, met: MatchedCollectives, skews: Skews) ->
         if came[o] < LEAST_LATE:
             continue
         # The smallest meeting of an owner has the largest probability that it is last by chance.
-        share = 1 / int(sizes[np.unique(met.meeting[met.owner == o])].min())
+        share = 1 / int(sizes[sets.unique(met.meeting[met.owner == o])].min())
         if tail_chance(int(came[o]), trials, share) * len(present) > CHANCE:
             continue
         delays = grouped(np.zeros(int(came[o]), np.int64), 1, skews.late[came_last])

@@ -30,7 +30,7 @@ from tracekit.index import steps as _steps
 from tracekit.index.sources import source_label, source_labels
 from tracekit.index.trace_index import TraceIndex
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import args, arrow
+from tracekit.model import args, arrow, sets
 from tracekit.model.arrow import I64, Mask
 from tracekit.model.display import plural
 from tracekit.model.report import Cell, Column, ReportTable, Section
@@ -221,7 +221,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     if not steps.rows.size:
         return section(index, options, VIEW.name, _TITLE, steps.notes)
     loading, aside = _loading(index, owners)
-    order = sorted(np.unique(steps.owner).tolist(), key=lambda o: (owners.ranks[o] is None, owners.ranks[o] or 0, o))
+    order = sorted(sets.unique(steps.owner).tolist(), key=lambda o: (owners.ranks[o] is None, owners.ranks[o] or 0, o))
     perfs = [_perf(index, steps, loading, o) for o in order]
     tables = [_costs(owners, perfs, options), _speeds(owners, perfs, options)]
     notes = list(dict.fromkeys(_skipping(owners, perf) for perf in perfs))

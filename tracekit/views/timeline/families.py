@@ -11,6 +11,7 @@ import numpy as np
 from tracekit.analysis.kernel_class import OPERATOR_RULES, KernelClass, class_codes
 from tracekit.index.kernel_classes import class_of_names
 from tracekit.index.trace_index import TraceIndex
+from tracekit.model import sets
 from tracekit.model.arrow import I64
 from tracekit.model.schema import Kind
 from tracekit.model.timeline import family_kind
@@ -61,7 +62,7 @@ def families(index: TraceIndex, pairs: I64, width: int) -> tuple[I64, tuple[str,
             found = class_of_names(index, names[mine])
         else:
             found = class_codes(index.texts("name")[1], names[mine], OPERATOR_RULES)
-        for place in np.unique(found).tolist():
+        for place in sets.unique(found).tolist():
             if (word := words.get(order[place])) is None:
                 continue
             text = family_kind(word, kind)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tracekit.index import owners as _owners
 from tracekit.index.trace_index import TraceIndex
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64
 from tracekit.model.report import Finding
 from tracekit.model.schema import Kind
@@ -79,7 +79,7 @@ def _rows_of(index: TraceIndex, finding: Finding) -> I64:
     owners = _owners.find(index)
     if finding.owner in owners.labels:
         rows = rows[owners.codes[rows] == owners.labels.index(finding.owner)]
-    return rows if np.unique(ids[rows]).size == rows.size else rows[:0]
+    return rows if sets.unique(ids[rows]).size == rows.size else rows[:0]
 
 
 def _processes(events: pa.Table, rows: I64) -> set[tuple[int | None, ...]]:

@@ -25,7 +25,7 @@ from tracekit.index.memory_totals import TYPES, stated_totals
 from tracekit.index.sources import source_label, source_labels, spans, synthetic_sources
 from tracekit.index.trace_index import TraceIndex
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import args, arrow
+from tracekit.model import args, arrow, sets
 from tracekit.model.arrow import F64, I64, Chunked, Codes, Column, Mask, Rows
 from tracekit.model.display import plural
 from tracekit.model.report import Bar, Cell, Section, integer_of
@@ -93,7 +93,7 @@ def flow_places(index: TraceIndex, events: LaneEvents, launches: tuple[I64, I64]
     launched_by = np.full(size, -1, np.int64)  # of each place with work, of which there is one launch at most
     launched_by[launches[1]] = launches[0]
     new = launched_by[targets] != sources
-    pairs = np.unique(sources[new] * size + targets[new])
+    pairs = sets.unique(sources[new] * size + targets[new])
     return pairs // size, pairs % size, int(np.count_nonzero(~used))
 
 
@@ -136,7 +136,7 @@ def _places(index: TraceIndex, events: LaneEvents, points: Rows, enclosing: Mask
     timed, of_events = timed[asked_for], of_events[asked_for]
     starts, at = index.starts[timed], index.starts[points]
     event_of_point = np.full(points.size, -1, np.int64)
-    lanes = np.unique(of_points)
+    lanes = sets.unique(of_points)
     for lane in lanes.tolist() if lanes.size <= _FEW_LANES else [None]:  # lane by lane, in less memory
         asked = np.flatnonzero(of_points == lane) if lane is not None else np.arange(points.size)
         inside = np.flatnonzero(of_events == lane) if lane is not None else np.arange(timed.size)
@@ -212,7 +212,7 @@ def _memory(index: TraceIndex, shift: I64) -> Iterator[TimelineCounter]:
     sized = np.flatnonzero(index.kind_mask({Kind.MEMORY}) & index.has("bytes"))
     codes, names = index.texts("name")
     known = np.array([name in _BYTES for name in names] + [False], np.bool_)
-    counted = np.unique(index.ints("source")[index.kind_mask({Kind.COUNTER}) & known[codes]])
+    counted = sets.unique(index.ints("source")[index.kind_mask({Kind.COUNTER}) & known[codes]])
     rows = sized[~np.isin(index.ints("source")[sized], counted)]
     if not rows.size:
         return

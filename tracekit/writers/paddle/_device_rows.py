@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, Mask, Rows
 from tracekit.safety.scratch import writing
 
@@ -111,9 +111,9 @@ class DeviceRows:
         if not wanted or self._file is None:
             return out
         # Each batch of the file is read once for all wanted rows in it: reading them one by one takes a batch each.
-        numbers = np.unique(np.array(wanted, np.int64))
+        numbers = sets.unique(np.array(wanted, np.int64))
         batch_of_row = np.searchsorted(self._starts, numbers, "right") - 1
-        for batch in np.unique(batch_of_row).tolist():
+        for batch in sets.unique(batch_of_row).tolist():
             in_batch = numbers[batch_of_row == batch]
             table = arrow.take(self._file.get_batch(batch), in_batch - self._starts[batch])
             out.update(zip(in_batch.tolist(), table.to_pylist(), strict=True))

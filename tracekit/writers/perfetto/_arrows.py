@@ -19,6 +19,7 @@ import numpy as np
 
 from tracekit.analysis.segments import narrow, previous_greater, rows_by, run_starts
 from tracekit.lazy_dataclass import dataclass
+from tracekit.model import sets
 from tracekit.model.arrow import I64, Bytes, Column, Mask
 from tracekit.writers.perfetto._wire import WireCells, binary, words
 from tracekit.writers.tracks.arrows import ENDED_FLOWS, OPEN_FLOWS, PENDING_LAUNCHES, LaunchArrows
@@ -307,7 +308,7 @@ def _inside(points: Points, rows: I64) -> Mask:
     batch = points.batch
     out = np.zeros(len(rows), np.bool_)
     tracks = batch.track[rows]
-    for track in np.unique(tracks).tolist():
+    for track in sets.unique(tracks).tolist():
         on_track = np.flatnonzero(tracks == track)
         slices = points.slices(track)
         before = np.searchsorted(slices, rows[on_track]) - 1

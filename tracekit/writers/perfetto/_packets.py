@@ -12,7 +12,7 @@ import numpy as np
 
 from tracekit.errors import SchemaError
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, Column, Mask, Rows, pc
 from tracekit.model.digits import varint_sizes
 from tracekit.writers.perfetto._annotations import Annotations, joined, of_args
@@ -360,7 +360,7 @@ class PacketMaker:
         place = np.minimum(np.searchsorted(self._paired, keys), len(self._paired) - 1)
         new = self._paired[place] != keys
         if new.any():
-            self._paired = np.union1d(self._paired, keys[new])
+            self._paired = sets.union(self._paired, keys[new])
         return list(zip(timelines[new].tolist(), which[new].tolist(), strict=True))
 
     def _steps(self, placed: _Placed) -> tuple[I64, I64, I64]:
@@ -426,7 +426,7 @@ def _of(codes: tuple[Rows, int] | None, rows: I64) -> tuple[Rows, int] | None:
 def _distinct(codes: I64, size: int) -> list[int]:
     """Return the codes that occur, each once. size: more than the largest code."""
     if size > _TABLE:
-        distinct: list[int] = np.unique(codes).tolist()
+        distinct: list[int] = sets.unique(codes).tolist()
         return distinct
     used = np.zeros(size, np.bool_)
     used[codes] = True

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tracekit.errors import Option, OutputError, Text, UsageError, sentence
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow, schema
+from tracekit.model import arrow, schema, sets
 from tracekit.model.schema import Kind
 from tracekit.model.units import split_quantity, to_ns
 from tracekit.safety.spill import PackedBatches
@@ -198,7 +198,7 @@ def cuts_by_time(stored: StoredPieces, window_ns: int) -> list[int]:
         own = (arrow.ints(batch.column("ts_ns")).view(np.uint64) - np.uint64(stored.first_ns % (1 << 64))) // np.uint64(
             window_ns
         )
-        windows = np.union1d(windows, own.astype(np.int64))
+        windows = sets.union(windows, own.astype(np.int64))
         said = sentence(Option("split", "time"), f": events start in {len(windows):,} windows")
         refuse_many(len(windows), said, "name a longer time")
     return [stored.first_ns + window * window_ns for window in windows[1:].tolist()]
@@ -237,7 +237,7 @@ def ranks(stored: StoredPieces) -> list[int | None]:
     for batch in stored.events():
         rank = batch.column("rank")
         without |= rank.null_count > 0
-        found.update(np.unique(arrow.ints(rank.drop_null())).tolist())
+        found.update(sets.unique(arrow.ints(rank.drop_null())).tolist())
         said = sentence(Option("split", "rank"), ": more than 9,999 ranks")
         refuse_many(len(found), said, "convert fewer inputs at a time")
     if not found:

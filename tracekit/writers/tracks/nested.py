@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, Column, Mask
 from tracekit.writers.tracks.batch import Batch, Codes, classes, value_codes
 from tracekit.writers.tracks.lanes import TrackLanes
@@ -142,7 +142,7 @@ def _keys(items: TrackItems, until: int) -> tuple[I64, I64]:
     span = until - base + 3
     tracks = int(items.track[-1]) + 1 if len(items.track) else 0
     if tracks * span >= _WIDE:
-        distinct = np.unique(np.concatenate((starts, ends)))
+        distinct = sets.unique(np.concatenate((starts, ends)))
         starts, ends = np.searchsorted(distinct, starts), np.searchsorted(distinct, ends)
         span = len(distinct)
     shift = items.track * span

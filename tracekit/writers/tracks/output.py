@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 
 from tracekit.errors import OutputError
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, Column
 from tracekit.model.trace import Run
 from tracekit.writers.base import RowStream, WriteOptions, Written, new_file
@@ -64,7 +64,7 @@ class Spool:
 
     def keys(self, part: int) -> list[int]:
         """Return the keys that have texts of a part, ascending."""
-        found: list[int] = np.unique(self._sorted[part][0]).tolist() if part in self._sorted else []
+        found: list[int] = sets.unique(self._sorted[part][0]).tolist() if part in self._sorted else []
         return found
 
     def copy(self, part: int, key: int, out: Sink) -> None:

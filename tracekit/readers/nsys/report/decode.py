@@ -412,7 +412,7 @@ class Decoder:
         known = {(number, VARINT) for number in (*layout.NVTX_COLUMNS, layout.NVTX_CLOCK)}
         known |= {(layout.NVTX_TEXT, BYTES), (layout.NVTX_PAYLOAD, BYTES)}
         self._note_unknown(fields, "NvtxEvent", known)
-        for kind in np.unique(kinds).tolist():
+        for kind in sets.unique(kinds).tolist():
             if kind not in layout.NVTX_TYPES:
                 self.unknown[f"NvtxEvent type {kind}"] += int(np.count_nonzero(kinds == kind))
         columns |= self._payloads(fields)
@@ -543,7 +543,7 @@ class Decoder:
         at, size = np.zeros(fields.count, np.int64), np.zeros(fields.count, np.int64)
         at[raw.rows], size[raw.rows] = raw.starts, raw.ends - raw.starts
         when = np.zeros(fields.count, np.int64) if times is None else times[0]
-        for kind in np.unique(kinds[0]).tolist():
+        for kind in sets.unique(kinds[0]).tolist():
             mine = np.flatnonzero(kinds[0] == kind)
             self._generic_type(buffer, kind, when[mine], at[mine], size[mine])
 

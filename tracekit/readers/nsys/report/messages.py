@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.lazy_dataclass import dataclass
-from tracekit.model import arrow
+from tracekit.model import arrow, sets
 from tracekit.model.arrow import I64, Column, Mask
 from tracekit.readers.engine import wire
 from tracekit.readers.engine.wire import BYTES, FIXED32, FIXED64, VARINT, Picked, WireError, fields_of
@@ -78,7 +78,7 @@ class Messages:
         if (tag == first).all():
             self.present.setdefault((int(first) >> 3, int(first) & 7), []).append((row, values, at))
             return
-        for each in np.unique(tag).tolist():
+        for each in sets.unique(tag).tolist():
             mine = np.flatnonzero(tag == each)
             self.present.setdefault((each >> 3, each & 7), []).append((row[mine], values[mine], at[mine]))
 
