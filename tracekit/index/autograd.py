@@ -95,7 +95,7 @@ def _stated(index: TraceIndex, host: HostTree, operator: Mask) -> tuple[I64, I64
     numbers = extracted(args, r'"Sequence number":\s*"?(?P<found>\d{1,18})')
     known = arrow.valid(numbers)
     at = at[known]
-    sequence[at] = arrow.ints(pc.cast(numbers.drop_null(), pa.int64()))
+    sequence[at] = arrow.ints(pc.cast(pc.drop_null(numbers), pa.int64()))
     threads = extracted(args.filter(arrow.array(known)), r'"F(?:wd|orward) thread id":\s*"?(?P<found>\d{1,18})')
     thread[at] = arrow.ints(pc.cast(threads, pa.int64()))
     return sequence, thread

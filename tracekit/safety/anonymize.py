@@ -92,7 +92,7 @@ def changed_batch(
             if clean is not None and texts is not None and len(clean) < MOST_CLEAN:
                 clean.update(texts)
             continue
-        distinct = arrow.take(values, rows).dictionary_encode()
+        distinct = arrow.encoded(arrow.take(values, rows))
         before = arrow.optional_texts(distinct.dictionary)
         after = [None if text is None else change(name, text) for text in before]
         different = np.array([a != b for a, b in zip(before, after, strict=True)], np.bool_)
@@ -121,7 +121,7 @@ def _repeated(column: Column) -> list[str | None] | None:
         return arrow.optional_texts(column.dictionary)
     if 2 * column.null_count < len(column):
         return None
-    distinct = column.dictionary_encode().dictionary
+    distinct = arrow.encoded(column).dictionary
     return arrow.optional_texts(distinct) if len(distinct) <= _FEW else None
 
 

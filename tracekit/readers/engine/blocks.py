@@ -226,7 +226,7 @@ def _numbered(codes: I64, size: int) -> tuple[I64, I64]:
 def _of_codes(codes: I32, texts: list[str]) -> Column:
     """Return a dictionary column by codes of texts, -1 for null: in order of appearance, as Arrow encodes texts."""
     missing = codes < 0
-    encoded = arrow.array(codes, mask=missing if missing.any() else None).dictionary_encode()
+    encoded = arrow.encoded(arrow.array(codes, mask=missing if missing.any() else None))
     used = arrow.array([texts[code] for code in arrow.ints(encoded.dictionary).tolist()], pa.string())
     return pa.DictionaryArray.from_arrays(encoded.indices, used)
 
@@ -402,7 +402,7 @@ class ColumnBlock:
         if name in self._exact:
             return arrow.valid(self._exact[name])
         filled = arrow.array([bool(text) for text in self._distinct(name)], pa.bool_())
-        return arrow.bools(filled.take(self._coded[name].indices))
+        return arrow.bools(pc.take(filled, self._coded[name].indices))
 
     def _add_names(self, names: Demangler) -> bool:
         """Add the columns that follow from the name, once for each distinct one.
@@ -431,7 +431,7 @@ class ColumnBlock:
                 self.columns[key] = _of_codes(of_names[numbers][places], pool)
             else:
                 values = arrow.array([known.rows[number].get(key) for number in numbers.tolist()], _plain_type(key))
-                self.columns[key] = values.take(arrow.array(places))
+                self.columns[key] = pc.take(values, arrow.array(places))
         named = [known.args[number] for number in numbers.tolist()]
         for key in dict.fromkeys(key for args in named for key in args):
             shown = [orjson.dumps(args[key]).decode() if key in args else None for args in named]
@@ -487,7 +487,7 @@ class ColumnBlock:
         used, codes = _numbered(arrow.codes(encoded).astype(np.int64) * 2 + filled, 2 * len(encoded.dictionary))
         first = np.empty(len(used), np.int64)
         first[codes[::-1]] = np.arange(codes.size - 1, -1, -1)  # the first row of each name is written last
-        return arrow.texts(names.take(arrow.array(first))), codes[of_row]
+        return arrow.texts(pc.take(names, arrow.array(first))), codes[of_row]
 
     def _distinct_names(self, filled: Mask) -> tuple[Column, Mask, I64]:
         """Return the names, each once for filled and once for other rows, which it is, and which one each row has."""
@@ -497,7 +497,7 @@ class ColumnBlock:
             codes[codes < 0] = len(texts)
             texts = pa.concat_arrays([texts, arrow.array([""], pa.string())])
         pairs, places = _numbered(codes * 2 + filled, 2 * len(texts))
-        return texts.take(arrow.array(pairs // 2)), pairs % 2 == 1, places
+        return pc.take(texts, arrow.array(pairs // 2)), pairs % 2 == 1, places
 
     def _add_limited(self) -> None:
         """Add what cells fill in rows of one kind, where no other cell has filled it."""
@@ -530,7 +530,8 @@ class ColumnBlock:
         if math.prod(len(own) + 1 for own in texts) <= _MOST_OBJECTS:
             return self._few_args(texts)
         parts = [
-            arrow.array(own, pa.string()).take(member.codes) for own, member in zip(texts, self._members, strict=True)
+            pc.take(arrow.array(own, pa.string()), member.codes)
+            for own, member in zip(texts, self._members, strict=True)
         ]
         joined = arrow.joined(parts, ",")
         objects = pc.binary_join_element_wise("{", joined, "}", "")
@@ -551,13 +552,13 @@ class ColumnBlock:
                 if at < len(own) and (part := own[at]) is not None:
                     parts.append(part)
             objects.append(f"{{{','.join(reversed(parts))}}}" if parts else None)
-        return arrow.array(objects, pa.string()).take(arrow.array(places))
+        return pc.take(arrow.array(objects, pa.string()), arrow.array(places))
 
     def distinct(self, to: Sequence[str], text: str) -> list[tuple[Any, ...]]:
         """Return the distinct ids and texts of facts, in the order of their first rows. to: columns of the ids."""
         if text not in self._coded or any(not isinstance(self.columns.get(key), pa.Array) for key in to):
             return []
-        plain = arrow.array(self._distinct(text), pa.string()).take(self._coded[text].indices)
+        plain = pc.take(arrow.array(self._distinct(text), pa.string()), self._coded[text].indices)
         names = [*to, text]
         table = pa.table([*(cast("Column", self.columns[key]) for key in to), plain], names=names)
         # Threads would change the order of the groups, and so the order of the facts.

@@ -47,7 +47,7 @@ def compute(index: TraceIndex, options: ViewOptions) -> Section:
     """Return the table of these rows, and that of those without times. Raises: UsageError for an unknown --sort."""
     tabulate.require(index, TABLE.name, TABLE.columns)
     whole = index
-    totals_of_calls = index.totals.filter(_calls(index))
+    totals_of_calls = pc.filter(index.totals, _calls(index))
     if totals_of_calls.num_rows < index.totals.num_rows:  # a trace of its own, for which all events are looked at
         index = TraceIndex(replace(index.trace, totals=totals_of_calls))
         kinds, by_kind, percents = TABLE.key

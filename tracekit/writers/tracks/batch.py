@@ -86,7 +86,7 @@ def integers(column: Column, masks: dict[bytes, Mask] | None = None) -> Integers
         column = column.indices
     if column.null_count == len(column):
         return Integers(np.zeros(len(column), np.int32), None, True)
-    column = column if pa.types.is_int32(column.type) else column.cast(pa.int64())
+    column = column if pa.types.is_int32(column.type) else pc.cast(column, pa.int64())
     values: Rows = arrow.stored(column, np.int32) if pa.types.is_int32(column.type) else arrow.stored(column, np.int64)
     if column.null_count == 0:
         return Integers(values, None, False)
