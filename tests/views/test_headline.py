@@ -610,3 +610,13 @@ def test_one_table_of_a_profiler_for_devices_does_not_say_that_there_is_none(tmp
     assert found is not None
     assert found.sentence.startswith("The only range, load, takes 30 ns")
     assert found.meaning == "This trace has no GPU activity."
+
+
+def test_sums_of_domains_alone_are_shown(tmp_path: Path) -> None:
+    path = tmp_path / "domain_stats.csv"
+    head = '"Name","Calls","TotalDurationNs","AverageNs","Percentage","MinNs","MaxNs","StdDev"'
+    path.write_text(f'{head}\n"HIP_API",3,600,200.0,75.0,1,500,2.0\n"KERNEL_DISPATCH",2,200,100.0,25.0,90,110,1.0\n')
+    found = headline(tracekit.summary(tracekit.read(path)))
+    assert listed(found.top) == [("HIP_API", 600, 3), ("KERNEL_DISPATCH", 200, 2)]
+    assert found.opening is not None
+    assert found.opening.sentence == "HIP_API takes 75 % of the time of all kinds."

@@ -233,7 +233,7 @@ def _facts(report: Report, *, clocks: bool, totals: bool) -> Iterator[str]:
         if key == "totals" and not totals:
             continue
         if key in ("events", "totals"):
-            yield escape_controls(f"{text} {key}")
+            yield escape_controls(f"{text} {key.removesuffix('s') if text == '1' else key}")
         elif key == "clocks" and not clocks:
             continue
         elif key in ("span", "clocks"):

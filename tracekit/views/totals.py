@@ -41,6 +41,7 @@ __all__ = [
     "in_file_order",
     "nested_columns",
     "no_device_work",
+    "of_domains",
     "of_header",
     "size_columns",
     "sized",
@@ -242,7 +243,16 @@ def counted(index: TraceIndex, kinds: Collection[str], by: Sequence[str]) -> Sum
 
 def of_header(index: TraceIndex) -> Summed:
     """Return the times that the head or foot of a printed report says of all its tables together, a row each."""
-    rows = [row for row in totals_rows(index) if row["section"] == HEADER and row["total_ns"] is not None]
+    return _of_section(index, HEADER)
+
+
+def of_domains(index: TraceIndex) -> Summed:
+    """Return the sums of whole domains (HIP_API, KERNEL_DISPATCH), a row each: rocprofv3 has them in a file alone."""
+    return _of_section(index, "domains")
+
+
+def _of_section(index: TraceIndex, section: str) -> Summed:
+    rows = [row for row in totals_rows(index) if row["section"] == section and row["total_ns"] is not None]
     for row in rows:
         row["range"] = None
     return Summed(rows, [fields(row, _BLOCK) for row in rows], source_labels(index))

@@ -215,7 +215,9 @@ def _sums() -> tuple[BatchSums, ...]:
 
 
 def _from_totals(index: TraceIndex, options: ViewOptions) -> Section:
-    found_totals = _totals.summed(index, _every_kind(index), ("kind",))
+    found_totals, kind = _totals.summed(index, _every_kind(index), ("kind",)), "kind"
+    if not len(found_totals):  # other tables of the same run have the parts of these domains
+        found_totals, kind = _totals.of_domains(index), "name"
     whole = _of_the_whole(index, options)
     if not len(found_totals) and whole:
         return Section(VIEW.name, _TITLE, whole, notes=(_WHOLE_NOTE, *tabulate.option_notes(options, whole[0])))
@@ -223,7 +225,7 @@ def _from_totals(index: TraceIndex, options: ViewOptions) -> Section:
         needs = "needs events or totals with times; this trace has none"
         return Section(VIEW.name, _TITLE, notes=(needs, *tabulate.option_notes(options)))
     columns = [
-        Column("kind", "Kind", Unit.TEXT, found_totals.values("kind"), 0),
+        Column("kind", "Kind", Unit.TEXT, found_totals.values(kind), 0),
         *_totals.block_columns(found_totals),
         Column("calls", "Calls", Unit.COUNT, found_totals.values("calls"), 0),
         Column("total", "Total", Unit.NS, found_totals.values("total_ns"), 1),
