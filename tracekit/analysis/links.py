@@ -87,7 +87,7 @@ def _linked(columns: Iterable[tuple[Numbers, Numbers]], launches: Rows, devices:
     most = int(key.max(initial=0))
     if most <= _DENSE * key.size:
         first = np.full(most + 1, -1, place_type(launches.size))
-        # Of several launches the first counts: it is written last.
+        # The first of several launches counts: it is written last.
         first[launch_key[::-1]] = np.arange(launches.size - 1, -1, -1, dtype=first.dtype)
         distinct = int(np.count_nonzero(first >= 0))
         found = first[device_key]

@@ -624,7 +624,7 @@ def _issue_times(host: PathHost, work: Works, at: I64, names: Codes, idle: Mask)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _WorkBefore:
-    """What some works may have waited for, as places, -1 for none.
+    """The work that other work may have waited for, as places, -1 for none.
 
     same: the work before on the lane. other: what ended last before the work began, if it held that work up.
     """

@@ -51,7 +51,7 @@ _NamedRow: TypeAlias = tuple[dict[str, object], Named]
 
 
 class KnownNames:
-    """What follows from the names of one table so far, with whether the columns are filled that it depends on."""
+    """The columns and args that the names of one table have given so far: by name, and by what else is filled."""
 
     def __init__(self, forgot: int = 0) -> None:
         """forgot: `Demangler.forgot` of the time."""
@@ -93,7 +93,7 @@ class KnownNames:
 
 @dataclass(slots=True)
 class KnownTexts:
-    """What the texts in the blocks of one table have given so far: for each column, the value of each text; names."""
+    """The values that texts of one table have given in its blocks so far, for each column; and its names."""
 
     cells: dict[str, dict[str, Value | Spread]] = field(default_factory=dict)
     names: KnownNames = field(default_factory=KnownNames)

@@ -171,7 +171,7 @@ def fixed_rows(parts: Sequence[tuple[int, Sequence[Piece]]], texts: Sequence[byt
     """Return one string for each row, the rows of the parts one after the other.
 
     parts: number of rows (above 0) and pieces of each; rows of one part have one width. texts: strings of UTF-8 that
-    stand before the rows. The column is of large strings where it has 2 GiB or more.
+    come before the rows. The column is of large strings where it has 2 GiB or more.
     """
     layouts = []
     for rows, pieces in parts:
