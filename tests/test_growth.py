@@ -90,7 +90,7 @@ MANY: dict[str, Callable[[int], str]] = {
     "threads that launch and wait": lambda n: trace(
         [
             e
-            for i in range(n)
+            for i in range(2 * n)  # few threads are cut one by one
             for e in (
                 slice_(i, cat="cuda_runtime", name="cudaLaunchKernel", tid=i, args={"correlation": i + 1}),
                 slice_(i, cat="cuda_runtime", name="cudaStreamSynchronize", tid=i, ts=i * 10 + 300, dur=30),

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol
 
 from tracekit import recorder
 from tracekit.errors import TracekitError
-from tracekit.model import sets
 from tracekit.model.display import encodable
 from tracekit.profiler import _cupti
 from tracekit.profiler._cupti import Collected, CuptiCall, CuptiWork
@@ -348,7 +347,7 @@ def _joined(trace: Trace) -> Trace:
     """
     import pyarrow as pa
 
-    from tracekit.model import arrow
+    from tracekit.model import arrow, sets
 
     names = defaultdict(str, {ledger.source: Path(ledger.path).name for ledger in trace.ledgers})
     source = trace.events.column("source").to_numpy().copy()
