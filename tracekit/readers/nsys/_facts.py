@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracekit.lazy_dataclass import dataclass
+from tracekit.lazy_pattern import lazy_pattern
 from tracekit.model import arrow
 from tracekit.model.arrow import Column, DictColumn, pc
 from tracekit.model.trace import Ledger
@@ -178,17 +179,19 @@ def facts_of(ctx: Context, known: Mapping[str, str]) -> dict[str, object]:
 
 _WARNING, _ERROR = 2, 3
 """ENUM_DIAGNOSTIC_SEVERITY_LEVEL."""
-_LOSS = re.compile(r"\b(?:not all|missing|dropp|lost|losing|overflow|incomplete|truncat|might have not)", re.IGNORECASE)
-_UNIFIED, _NVTX = re.compile(r"\bUnified Memory\b", re.IGNORECASE), re.compile(r"\bNVTX\b")
-_ELSEWHERE = re.compile(
+_LOSS = lazy_pattern(
+    r"\b(?:not all|missing|dropp|lost|losing|overflow|incomplete|truncat|might have not)", re.IGNORECASE
+)
+_UNIFIED, _NVTX = lazy_pattern(r"\bUnified Memory\b", re.IGNORECASE), re.compile(r"\bNVTX\b")
+_ELSEWHERE = lazy_pattern(
     r"\b(?:CPU IP|backtraces?|perf(?:ormance)?|scheduling data|ETW|ftrace|vsync|OS runtime|OSRT|GPU metrics|Vulkan|"
     r"WDDM|Open(?:ACC|GL|MP|XR|SHMEM)|DX1[12]|MPI|UCX|cu(?:DNN|BLAS|SPARSE|FFT)|Python|NICs?|InfiniBand|network|storage)\b|"
     r"\bcontext switch|\bDirect(?:X|3D)",
     re.IGNORECASE,
 )
 """What Nsight Systems records beside the work of devices and its calls."""
-_COUNTERS = re.compile(r"\bGPU metrics\b|\bGPU performance counters?\b", re.IGNORECASE)
-_DEVICE_ROWS = re.compile(r"\b(?:CUDA|GPU|CUPTI)\b")
+_COUNTERS = lazy_pattern(r"\bGPU metrics\b|\bGPU performance counters?\b", re.IGNORECASE)
+_DEVICE_ROWS = lazy_pattern(r"\b(?:CUDA|GPU|CUPTI)\b")
 _MAX_WARNINGS = 5
 
 

@@ -29,11 +29,11 @@ _LAUNCHES = lazy_pattern(
 )
 _PERHAPS = lazy_pattern(r"\b(?:might|may)\b", re.IGNORECASE)
 """Nsight Systems warns like this whenever a program stops the recording itself: rows may be missing, or not."""
-_NOT_STARTED = re.compile(r"\bnot been started\b")
+_NOT_STARTED = lazy_pattern(r"\bnot been started\b")
 """Nsight Systems warns like this for each process that it profiled, also for one without CUDA."""
-_NUMBER = re.compile(r"\b(\d[\d,]*) (?:\w+ ){0,3}?(?:records?|events?|activities)\b")
+_NUMBER = lazy_pattern(r"\b(\d[\d,]*) (?:\w+ ){0,3}?(?:records?|events?|activities)\b")
 """How many rows a warning says are missing."""
-_BUFFERS = re.compile(r"not all|dropp|lost|losing|overflow|parse|buffer|incomplete|truncat", re.IGNORECASE)
+_BUFFERS = lazy_pattern(r"not all|dropp|lost|losing|overflow|parse|buffer|incomplete|truncat", re.IGNORECASE)
 _MANY = 20
 """Launches of which each has its kernel, so that a warning that rows may be missing is not of kernels."""
 LEAST = 3
