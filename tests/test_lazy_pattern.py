@@ -76,7 +76,7 @@ def test_every_pattern_of_the_package_can_be_used() -> None:
 
 
 def inside(value: object) -> Iterator[Any]:
-    """Give the late patterns that a value is, or that stand in tuples of it."""
+    """Give the late pattern that a value is, or the late patterns in a tuple."""
     if isinstance(value, LazyPattern):
         yield value
     elif isinstance(value, tuple):

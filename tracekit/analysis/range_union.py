@@ -1,6 +1,6 @@
 """The union of ranges that come part by part, in any order: it keeps merged ranges, and adds the next ones to them.
 
-Ranges are as in `intervals`: [start, end) in integer ns. Those that wait are few; all others are packed in parts, each
+Ranges are as in `intervals`: [start, end) in integer ns. Few ranges wait; all others are packed in parts, each
 of them merged. Time is cut into windows to find what all parts cover together, so that few ranges are unpacked at once.
 """
 
